@@ -9,7 +9,6 @@ tasks only wait, unless it is said that a scheduler and two workers run (`--work
 own.
 """
 
-import argparse
 import asyncio
 import socket
 import sys
@@ -29,6 +28,7 @@ from bench import noop_app
 from bench.grounds import Ground, ground
 from bench.installation import CAPACITY, opened, wait_until_done
 from bench.life import plan_of
+from bench.options import parser_of
 from bench.usage import cpu_seconds
 from rota.application.tokens import Tokens
 from rota.config.wiring import open_node
@@ -51,10 +51,10 @@ class Found(NamedTuple):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--connections", type=int, default=32)
-    parser.add_argument("--batch", type=int, default=1000)
+    parser = parser_of(__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--connections", type=int, default=32, help="requests under way at once")
+    parser.add_argument("--batch", type=int, default=1000, help="tasks of a batch")
     parser.add_argument("--working", action="store_true", help="with a scheduler and two workers")
     chosen = parser.parse_args()
     with ground("redis+mariadb") as where, serving(where, is_working=chosen.working) as served:

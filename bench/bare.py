@@ -9,6 +9,7 @@ import asyncmy
 import asyncpg
 
 from bench.recording import Statement
+from rota.infrastructure.database.connect import prepare_sqlite
 
 Send = Callable[[Sequence[Statement]], Awaitable[None]]  # one transaction; where it only reads, none is begun
 
@@ -47,9 +48,8 @@ async def bare_postgres(url: str) -> AsyncIterator[Send]:
 
 @asynccontextmanager
 async def bare_sqlite(url: str) -> AsyncIterator[Send]:
-    connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
+    connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+    prepare_sqlite(connection)
 
     async def send(transaction: Sequence[Statement]) -> None:
         connection.execute("BEGIN IMMEDIATE" if any(one.is_write for one in transaction) else "BEGIN")

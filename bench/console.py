@@ -9,7 +9,6 @@ also such as match nothing. Then so many consoles are open on the overview of th
 of events and asks for its figures as often as the page does.
 """
 
-import argparse
 import asyncio
 import sys
 import time
@@ -30,6 +29,7 @@ from bench import noop_app
 from bench.api import prepare
 from bench.end_to_end import say
 from bench.grounds import Ground, ground
+from bench.options import parser_of
 from bench.usage import MachineWatch, cpu_seconds
 from rota.domain.ids import TIME_SHIFT, first_id_at
 from rota.infrastructure.system import SystemClock
@@ -68,11 +68,11 @@ _LIVE = "INSERT INTO task_live (id,status,priority,due_us) SELECT {id},2,seq % 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--millions", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--consoles", type=int, default=50)
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser = parser_of(__doc__)
+    parser.add_argument("--millions", type=float, default=1.0, help="of tasks in the store")
+    parser.add_argument("--rounds", type=int, default=5, help="the result is their median")
+    parser.add_argument("--consoles", type=int, default=50, help="open at once")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
     chosen = parser.parse_args()
     with ground("redis+mariadb") as where, TemporaryDirectory() as folder:
         settings = {**asyncio.run(where.fresh()), "api": {"port": 0, "grpc_port": 0, "rate": None}}

@@ -13,7 +13,6 @@ Beside them the *floor*: processes without any logic that send the same statemen
 embedded installation is one process. Rates are medians over the rounds; CPU is what a task takes of each process.
 """
 
-import argparse
 import asyncio
 import sys
 import time
@@ -39,6 +38,7 @@ from bench.installation import (
     spare_garbage_collection,
     wait_until_done,
 )
+from bench.options import parser_of
 from bench.outcome import MOST_OF_OTHERS
 from bench.usage import Machine, MachineWatch, per_task
 from rota.infrastructure.event_loop import new_event_loop
@@ -203,10 +203,10 @@ def say(text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=50_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=GROUNDS, action="append")
+    parser = parser_of(__doc__)
+    parser.add_argument("--tasks", type=int, default=50_000, help="of one round")
+    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
+    parser.add_argument("--only", choices=GROUNDS, action="append", help="this alone; may be repeated")
     options = parser.parse_args(arguments)
     for name in options.only or GROUNDS:
         with ground(name) as where:

@@ -25,6 +25,7 @@ from sqlalchemy import Connection, Table, delete, func, select, text, update
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.options import parser_of
 from bench.places import Place, place
 from rota.application.fire import FireSchedules
 from rota.application.node import Node, join
@@ -188,11 +189,11 @@ def _own_cpu() -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--schedules", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--late", action="store_true")
-    parser.add_argument("--only", choices=("mariadb", "postgres", "sqlite"), default="mariadb")
+    parser = parser_of(__doc__)
+    parser.add_argument("--schedules", type=int, default=100_000, help="that are due together")
+    parser.add_argument("--rounds", type=int, default=2, help="the result is their median")
+    parser.add_argument("--late", action="store_true", help="as after an outage")
+    parser.add_argument("--only", choices=("mariadb", "postgres", "sqlite"), default="mariadb", help="this alone")
     options = parser.parse_args(arguments)
     with RedisServer() as redis, place(options.only) as where:
         gc.set_threshold(MOST_YOUNG_OBJECTS)  # as a server has it

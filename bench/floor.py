@@ -4,7 +4,8 @@ First the work is done once, by the use cases themselves or by the calls that th
 message to the servers is written down (`bench/tape.py`). Then processes without logic send the same messages again, on
 an equal, empty database: two that create, one that grants, two that take, read and end. A batch is granted when it
 was created, and ended when it was granted, and that is all they know. MariaDB and Redis get bytes that were prepared
-before; SQLite and PostgreSQL get statements through their bare drivers.
+before; SQLite and PostgreSQL get statements through their bare drivers. SQLite has one process that does it all, as
+Rota is one there, with one thread that writes: several would fight for its one lock.
 
 No Rota of this design can be faster than that on the same machine.
 """
@@ -33,7 +34,8 @@ from bench.workload import BATCH
 from rota.config.wiring import open_node
 from rota.infrastructure.event_loop import new_event_loop
 
-STAGES = {"create": 2, "grant": 1, "end": 2}  # and how many processes do it
+STAGES = {"create": 2, "grant": 1, "end": 2}  # and how many processes do it, where servers stand between them
+BEFORE = {"create": "", "grant": "create", "end": "grant"}
 MOST_S = 120.0
 
 Batches = list[list[Message]]
@@ -45,6 +47,10 @@ class Score:
 
     tasks: int
     stages: Mapping[str, Batches]
+
+    @property
+    def batches(self) -> int:
+        return len(self.stages["create"])
 
 
 async def record(where: Ground, tasks: int) -> Score:
@@ -85,12 +91,7 @@ def play(where: Ground, score: Score, *, first: Sequence[str] = ()) -> list[Play
     done = {stage: [context.Semaphore(0) for _ in score.stages[stage]] for stage in STAGES}
     played = []
     for stages in (first, [stage for stage in STAGES if stage not in first]):
-        group = [
-            Desk(stage, where.place.name, _urls(where, settings), (number, STAGES[stage]))
-            for stage in stages
-            for number in range(STAGES[stage])
-        ]
-        if group:
+        if group := _desks(where, settings, stages=stages):
             start = context.Barrier(len(group) + 1)
             with ProcessPoolExecutor(len(group), context, _prepare, (_Shared(score, done, start),)) as pool:
                 played.append(_clock(where, pool, group=group, start=start, tasks=score.tasks))
@@ -109,6 +110,16 @@ def _clock(where: Ground, pool: ProcessPoolExecutor, *, group: Sequence["Desk"],
     return Played(seconds, {**per_task(before, after, tasks=tasks), "senders": sent / tasks * 1e6}, machine)
 
 
+def _desks(where: Ground, settings: Mapping[str, Any], *, stages: Sequence[str]) -> list["Desk"]:
+    many = {tuple(stages): 1} if where.is_embedded else {(stage,): STAGES[stage] for stage in stages}
+    return [
+        Desk(work, where.place.name, _urls(where, settings), (number, those))
+        for work, those in many.items()
+        if work
+        for number in range(those)
+    ]
+
+
 def _urls(where: Ground, settings: Mapping[str, Any]) -> tuple[str, str | None]:
     return settings["store"]["url"], None if where.redis is None else settings["coordinator"]["url"]
 
@@ -117,7 +128,7 @@ def _urls(where: Ground, settings: Mapping[str, Any]) -> tuple[str, str | None]:
 class Desk:
     """What one of the senders does, and where."""
 
-    stage: str
+    stages: Sequence[str]  # of a batch, before the next
     database: str
     urls: tuple[str, str | None]  # of the database, and of Redis
     place: tuple[int, int]  # which of how many that do the same
@@ -147,17 +158,21 @@ def _send_all(desk: Desk) -> float:
 
 async def _send_batches(desk: Desk, shared: _Shared) -> float:
     number, many = desk.place
-    before = {"create": None, "grant": "create", "end": "grant"}[desk.stage]
     async with _senders(desk) as send:
         shared.start.wait(MOST_S)
         spent = time.process_time()
-        for place in range(number, len(shared.score.stages[desk.stage]), many):
-            if before is not None and not shared.done[before][place].acquire(timeout=MOST_S):
-                raise RuntimeError(f"nobody did {before} for batch {place}")
-            for message in shared.score.stages[desk.stage][place]:
-                await send(message)
-            shared.done[desk.stage][place].release()
+        for place in range(number, shared.score.batches, many):
+            for stage in desk.stages:
+                _wait_for(shared.done.get(BEFORE[stage]), place)
+                for message in shared.score.stages[stage][place]:
+                    await send(message)
+                shared.done[stage][place].release()
         return time.process_time() - spent
+
+
+def _wait_for(done: Sequence[Semaphore] | None, place: int) -> None:
+    if done is not None and not done[place].acquire(timeout=MOST_S):
+        raise RuntimeError(f"nobody did what comes before with batch {place}")
 
 
 Send = Callable[[Message], Awaitable[None]]

@@ -6,7 +6,6 @@ The server of `bench/api.py`, asked by grpc.aio from a process of its own: singl
 waiting for its answer, up to 32 of them over one connection; then batches.
 """
 
-import argparse
 import asyncio
 import sys
 import time
@@ -20,6 +19,7 @@ import grpc.aio
 
 from bench.api import BATCH_LANES, WARM_UP, Served, serving
 from bench.grounds import ground
+from bench.options import parser_of
 from rota._proto.v1 import task_service_pb2 as pb
 from rota.infrastructure.event_loop import new_event_loop
 
@@ -69,10 +69,10 @@ async def _create(address: str, secret: str, *, wanted: Wanted) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--at-once", type=int, default=32)
-    parser.add_argument("--batch", type=int, default=1000)
+    parser = parser_of(__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--at-once", type=int, default=32, help="calls under way")
+    parser.add_argument("--batch", type=int, default=1000, help="tasks of a batch")
     chosen = parser.parse_args()
     with ground("redis+mariadb") as where, serving(where) as served:
         for at_once, batch in ((chosen.at_once, 0), (BATCH_LANES, chosen.batch)):

@@ -6,7 +6,6 @@ The workers are whole ones, with their settings as they are by default, in this 
 Figures are shares of one core of the etcd: first with the scheduler alone, then with the workers.
 """
 
-import argparse
 import asyncio
 import logging
 import sys
@@ -19,6 +18,7 @@ import structlog
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import rota
+from bench.options import parser_of
 from bench.usage import cpu_seconds
 from tests.support.servers.etcd import EtcdServer
 
@@ -43,9 +43,9 @@ async def measure(etcd: EtcdServer, *, workers: int, seconds: float) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--workers", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=30)
+    parser = parser_of(__doc__)
+    parser.add_argument("--workers", type=int, default=100, help="that have nothing to do")
+    parser.add_argument("--seconds", type=float, default=30, help="of each measurement")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))  # the figures are the news
     with EtcdServer(durable=True, options=()) as etcd:

@@ -12,7 +12,6 @@ without Rota: bare processes pass it along by the same servers (`bench/lone.py`)
 it are of the same moments.
 """
 
-import argparse
 import asyncio
 import sys
 import time
@@ -29,6 +28,7 @@ from bench import noop_app
 from bench.grounds import Ground, ground
 from bench.installation import installed, spare_garbage_collection
 from bench.lone import Pass, floor_of, record
+from bench.options import parser_of
 from bench.places import Place, place
 from rota.embedding import EVERY_ROLE
 from rota.infrastructure.event_loop import new_event_loop
@@ -110,10 +110,10 @@ def report(name: str, waits: Waits) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--tasks", type=int, default=300)
+    parser = parser_of(__doc__)
+    parser.add_argument("--tasks", type=int, default=300, help="one after the other")
     parser.add_argument("--load", type=float, help="other tasks a second")
-    parser.add_argument("--only", choices=PLACES)
+    parser.add_argument("--only", choices=PLACES, help="this alone")
     options = parser.parse_args()
     print(
         f"{'milliseconds':18s}{'start p50':>10s}{'p99':>10s}{'result p50':>14s}{'p99':>10s}"

@@ -7,7 +7,6 @@ them (shared pages counted once); what a waiting task takes in Redis and in the 
 three pods (`rota server`, all roles), ten more workers and its servers use while nobody asks for anything.
 """
 
-import argparse
 import asyncio
 import sys
 import time
@@ -20,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench import noop_app
 from bench.grounds import Ground, ground
 from bench.installation import Installation, installed, opened, redis_bytes
+from bench.options import parser_of
 from bench.usage import cpu_seconds, memory_bytes
 from tests.support.cluster import a_cluster
 
@@ -77,9 +77,9 @@ def measure_idle_cpu(where: Ground, seconds: float) -> dict[str, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=50_000)
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser = parser_of(__doc__)
+    parser.add_argument("--tasks", type=int, default=50_000, help="that wait, and are run")
+    parser.add_argument("--seconds", type=float, default=10.0, help="that the idle cluster is watched for")
     options = parser.parse_args()
     with ground("redis+mariadb") as where:
         for moment, figures in measure_memory(where, options.tasks).items():

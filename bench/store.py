@@ -9,7 +9,6 @@ background work included, with and without the log rows, and that of a plain tab
 in this one run: compare ratios, not rates.
 """
 
-import argparse
 import asyncio
 import gc
 import sys
@@ -25,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.bare import BARE, Send
 from bench.history import write_history
+from bench.options import parser_of
 from bench.places import Place, place
 from bench.plain import CREATE, plain_transactions
 from bench.recording import Recording, Statement, recording
@@ -218,11 +218,11 @@ def report_cpu(found: Findings) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--tasks", type=int, default=30_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--history", type=int, default=1_000_000)
-    parser.add_argument("--only", choices=sorted(BARE), action="append")
+    parser = parser_of(__doc__)
+    parser.add_argument("--tasks", type=int, default=30_000, help="of one round")
+    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
+    parser.add_argument("--history", type=int, default=1_000_000, help="ended tasks of the old database; 0: none")
+    parser.add_argument("--only", choices=sorted(BARE), action="append", help="this alone; may be repeated")
     options = parser.parse_args()
     missed = []
     for name in options.only or ("mariadb", "postgresql", "sqlite"):

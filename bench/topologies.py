@@ -8,7 +8,6 @@ by all. The clock runs from the first submit until the store says that the last 
 it to `bench/results/topologies.md`.
 """
 
-import argparse
 import asyncio
 import logging
 import sys
@@ -26,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import rota
 from bench import noop_app
+from bench.options import parser_of
 from bench.outcome import describe_machine
 from bench.workload import PAYLOAD
 from rota.domain.task import SUCCESS
@@ -111,10 +111,10 @@ def to_table(rates: Mapping[str, Sequence[float]]) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser = parser_of(__doc__)
     parser.add_argument("names", nargs="*", help=", ".join(TOPOLOGIES))
-    parser.add_argument("--tasks", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tasks", type=int, default=20_000, help="of one round")
+    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))  # the table is what matters
     rates: dict[str, list[float]] = {name: [] for name in options.names or TOPOLOGIES}

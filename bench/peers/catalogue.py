@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 PRODUCTS = {"redis": "Redis", "postgresql": "PostgreSQL"}
+FAST_REDIS = "redis[hiredis]"  # as redis-py documents for speed; each takes the release that the peer allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def _app(name: str) -> str:
 PEERS = (
     Peer(
         "celery",
-        ("celery[redis]",),
+        ("celery[redis]", FAST_REDIS),
         (
             *("celery", "-A", _app("celery"), "worker", "--pool", "solo", "--loglevel", "ERROR"),
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
@@ -51,11 +52,14 @@ PEERS = (
         processes=2,
     ),
     Peer(
-        "dramatiq", ("dramatiq[redis]",), ("dramatiq", _app("dramatiq"), "--processes", "2", "--threads", "8"), 10_000
+        "dramatiq",
+        ("dramatiq[redis]", FAST_REDIS),
+        ("dramatiq", _app("dramatiq"), "--processes", "2", "--threads", "8"),
+        tasks=10_000,
     ),
     Peer(
         "taskiq",
-        ("taskiq", "taskiq-redis", "uvloop"),
+        ("taskiq", "taskiq-redis", FAST_REDIS, "uvloop"),
         (
             *("taskiq", "worker", f"{_app('taskiq')}:broker", "--workers", "2", "--log-level", "ERROR"),
             *("--max-async-tasks", "100", "--max-prefetch", "100"),
@@ -64,20 +68,25 @@ PEERS = (
     ),
     Peer(
         "saq",
-        ("saq[redis]", "typing-extensions"),  # which it uses and does not name
+        ("saq[redis,hiredis]", "typing-extensions"),  # which it uses and does not name
         ("saq", f"{_app('saq')}.settings", "--workers", "2"),
         tasks=8_000,
     ),
     Peer("streaq", ("streaq",), ("streaq", "run", f"{_app('streaq')}:worker", "--workers", "2"), 5_000),
-    Peer("arq", ("arq",), ("arq", f"{_app('arq')}.WorkerSettings"), 4_000, processes=2),
+    Peer("arq", ("arq", FAST_REDIS), ("arq", f"{_app('arq')}.WorkerSettings"), 4_000, processes=2),
     Peer(
         "rq",
-        ("rq",),
+        ("rq", FAST_REDIS),
         ("rq", "worker", "--quiet", "--worker-class", "rq.SimpleWorker", "--url", "{url}"),
         tasks=2_000,
         processes=2,
     ),
-    Peer("huey", ("huey[redis]",), ("huey_consumer", f"{_app('huey')}.huey", "-w", "2", "-k", "process", "-q"), 12_000),
+    Peer(
+        "huey",
+        ("huey[redis]", FAST_REDIS),
+        ("huey_consumer", f"{_app('huey')}.huey", "-w", "2", "-k", "process", "-q"),
+        tasks=12_000,
+    ),
     Peer(
         "procrastinate",
         ("procrastinate",),

@@ -1,4 +1,4 @@
-"""PgQueuer on PostgreSQL: two workers, batches of 500 both ways.
+"""PgQueuer on PostgreSQL: two workers, batches of 500 both ways, two of them being created at once.
 
 Its own `pgq run` does the same as this file when it is run, but fails with some releases of typer."""
 
@@ -6,9 +6,9 @@ import json
 
 import asyncpg
 import uvloop
-from pgqueuer import AsyncpgDriver, Job, PgQueuer, Queries
+from pgqueuer import AsyncpgDriver, AsyncpgPoolDriver, Job, PgQueuer, Queries
 
-from bench.peers.common import BATCH, PAYLOAD, URL, batches, done
+from bench.peers.common import BATCH, LANES, PAYLOAD, URL, create_in_lanes, done
 
 BODY = json.dumps(PAYLOAD).encode()
 
@@ -24,11 +24,9 @@ async def work() -> None:
 
 
 async def _produce(tasks: int) -> None:
-    connection = await asyncpg.connect(URL)
-    queries = Queries(AsyncpgDriver(connection))
-    for number in batches(tasks):
-        await queries.enqueue(["noop"] * number, [BODY] * number, [0] * number)
-    await connection.close()
+    async with asyncpg.create_pool(URL, min_size=LANES, max_size=LANES) as pool:
+        queries = Queries(AsyncpgPoolDriver(pool))
+        await create_in_lanes(tasks, lambda number: queries.enqueue(["noop"] * number, [BODY] * number, [0] * number))
 
 
 def produce(tasks: int) -> None:

@@ -1,10 +1,10 @@
-"""Procrastinate on PostgreSQL: two workers with a hundred jobs at once each, created in batches."""
+"""Procrastinate on PostgreSQL: two workers with a hundred jobs at once each, created in two batches at once."""
 
 import asyncio
 
 from procrastinate import App, PsycopgConnector
 
-from bench.peers.common import PAYLOAD, URL, batches, done
+from bench.peers.common import PAYLOAD, URL, create_in_lanes, done
 
 app = App(connector=PsycopgConnector(conninfo=URL))
 
@@ -16,8 +16,7 @@ async def noop(to: str, subject: str, *, body: str) -> None:
 
 async def _produce(tasks: int) -> None:
     async with app.open_async():
-        for number in batches(tasks):
-            await noop.batch_defer_async(*[PAYLOAD] * number)
+        await create_in_lanes(tasks, lambda number: noop.batch_defer_async(*[PAYLOAD] * number))
 
 
 def produce(tasks: int) -> None:

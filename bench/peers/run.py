@@ -6,14 +6,12 @@ Each is installed from PyPI by pip into an environment of its own below `.venv/p
 documents (`bench/peers/*_app.py` says how): the same task that does nothing, with a payload of about a hundred bytes,
 in two worker processes. As for Rota: *drain* of tasks that were created before, and *both*, created and worked on at
 once; until the last one has run, and with Procrastinate and PgQueuer, which alone keep a durable record of every task,
-until that is written, as with Rota. What cannot be installed or does not
-run is told.
+until that is written, as with Rota. The CPU of a task is counted from the first one on, without the start of workers
+and producer. What cannot be installed or does not run is told.
 """
 
-import argparse
 import asyncio
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -32,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.end_to_end import Part, say, spell
 from bench.gathering import FAILURES
 from bench.grounds import Ground, ground
+from bench.options import parser_of
 from bench.peers.catalogue import PEERS, Peer
 from bench.usage import MachineWatch, cpu_seconds, memory_bytes, per_task
 
@@ -60,14 +59,14 @@ class PeerFound:
 
 
 def install(peer: Peer) -> tuple[Path, str]:
-    """The programs of its environment, which is made once; and its release."""
+    """The programs of its environment, which is made once for a list of packages; and its release."""
     folder = ENVIRONMENTS / peer.name
-    programs = folder / "bin"
-    if not (folder / "ready").exists():
+    programs, ready, packages = folder / "bin", folder / "ready", "\n".join(peer.packages)
+    if not ready.exists() or ready.read_text() != packages:
         say(f"{peer.name}: installing …")
         EnvBuilder(clear=True, with_pip=True).create(folder)
         _run([str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", *peer.packages])
-        (folder / "ready").touch()
+        ready.write_text(packages)
     query = f"import importlib.metadata as found; print(found.version('{peer.name}'))"
     return programs, _run([str(programs / "python"), "-c", query]).strip()
 
@@ -212,11 +211,11 @@ def drain(where: Ground, running: Running, *, tasks: int, part: Part) -> None:
     """Create first; the clock starts with the first that runs."""
     with running.producing(tasks):
         pass
-    server, watch = _servers(where), MachineWatch()
     with running.workers() as pids:
         began_at = running.wait_for(1, since=0, most=READY_S)
+        before, watch = _spent(where, pids), MachineWatch()  # without their start
         ended_at = running.wait_until_recorded(running.wait_for(tasks, since=0))
-        cpu = per_task(server, _servers(where), tasks=tasks) | {"workers": _cpu(pids) / tasks * 1e6}
+        cpu = per_task(before, _spent(where, pids), tasks=tasks)
     machine = watch.read(sum(cpu.values()) * tasks / 1e6)
     part.note(tasks, max(ended_at - began_at, LOOK_EVERY_S), cpu=cpu, machine=machine)
 
@@ -225,13 +224,13 @@ def both(where: Ground, running: Running, *, tasks: int, found: PeerFound) -> No
     """Create while workers run, who have warmed up."""
     with running.workers() as pids:
         _warm_up(running)
-        since, server, before, watch = running.counted(), _servers(where), _cpu(pids), MachineWatch()
-        ended = _ended_children()
+        since = running.counted()
         with running.producing(tasks) as producer:
-            began_at = float(producer.stdout.readline()) if producer.stdout is not None else 0.0
+            began_at = _told(producer)
+            before, watch = _spent(where, pids), MachineWatch()
             ended_at = running.wait_until_recorded(running.wait_for(tasks, since=since))
-        cpu = per_task(server, _servers(where), tasks=tasks) | {"workers": (_cpu(pids) - before) / tasks * 1e6}
-        cpu["producer"] = (_ended_children() - ended) / tasks * 1e6
+            cpu = per_task(before, _spent(where, pids), tasks=tasks)
+            cpu["producer"] = _told(producer) / tasks * 1e6
         machine = watch.read(sum(cpu.values()) * tasks / 1e6)
         found.both.note(tasks, ended_at - began_at, cpu=cpu, machine=machine)
         found.memory = sum(map(memory_bytes, pids)) / 2**20
@@ -244,17 +243,18 @@ def _warm_up(running: Running) -> None:
     running.wait_until_recorded(running.wait_for(WARM_UP, since=since, most=READY_S))
 
 
-def _servers(where: Ground) -> dict[str, float]:
-    return {name: cpu_seconds(pid) for name, pid in where.pids.items()}
+def _spent(where: Ground, workers: Sequence[int]) -> dict[str, float]:
+    """CPU seconds so far, of each server and of all workers."""
+    servers = {name: cpu_seconds(pid) for name, pid in where.pids.items()}
+    return servers | {"workers": sum(map(cpu_seconds, workers))}
 
 
-def _ended_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _cpu(pids: Sequence[int]) -> float:
-    return sum(map(cpu_seconds, pids))
+def _told(producer: subprocess.Popen[str]) -> float:
+    """The next number that it says."""
+    line = producer.stdout.readline() if producer.stdout is not None else ""
+    if not line:
+        raise PeerFailedError("its producer failed")
+    return float(line)
 
 
 def measure_all(names: Sequence[str], *, rounds: int, share: float) -> dict[str, PeerFound | str]:
@@ -272,10 +272,12 @@ def measure_all(names: Sequence[str], *, rounds: int, share: float) -> dict[str,
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = parser_of(__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of tasks")
-    parser.add_argument("--only", choices=[peer.name for peer in PEERS], action="append", default=[])
+    parser.add_argument(
+        "--only", choices=[peer.name for peer in PEERS], action="append", default=[], help="this alone; may be repeated"
+    )
     options = parser.parse_args()
     print(f"{'':16s}{'release':>10s}{'drain/s':>10s}{'both/s':>10s}{'workers, MiB':>14s}")
     for name, found in measure_all(options.only, rounds=options.rounds, share=options.share).items():

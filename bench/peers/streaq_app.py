@@ -1,10 +1,10 @@
-"""streaQ: two processes with a hundred tasks at once each, created by its pipeline."""
+"""streaQ: two processes with a hundred tasks at once each, created by its pipeline, two batches at once."""
 
 import asyncio
 
 from streaq import Worker
 
-from bench.peers.common import AT_ONCE, PAYLOAD, URL, batches, done
+from bench.peers.common import AT_ONCE, PAYLOAD, URL, create_in_lanes, done
 
 worker = Worker(redis_url=URL, concurrency=AT_ONCE)
 
@@ -16,8 +16,9 @@ async def noop(to: str, subject: str, *, body: str) -> None:
 
 async def _produce(tasks: int) -> None:
     async with worker:
-        for number in batches(tasks):
-            await worker.enqueue_many([noop.enqueue(**PAYLOAD) for _ in range(number)])
+        await create_in_lanes(
+            tasks, lambda number: worker.enqueue_many([noop.enqueue(**PAYLOAD) for _ in range(number)])
+        )
 
 
 def produce(tasks: int) -> None:

@@ -61,44 +61,43 @@ LEASE = timedelta(hours=1)
 ROUNDS = 3
 
 # What each stage cost when it was counted last, and a little more where that varies. Lower them when something gets
-# cheaper; raise one only with the reason in the commit.
+# cheaper, which fails here too where it is much; raise one only with the reason in the commit.
 MOST = {
     1: {
-        "create": Cost(4, 3, 1, 440, trips=2, commands=8, redis_bytes=1_070, calls=425),
-        "grant": Cost(3, 2, 1, 420, trips=5, commands=51, redis_bytes=1_970, calls=560),
-        "end": Cost(6, 5, 3, 1_290, trips=3, commands=16, redis_bytes=980, calls=540),
+        "create": Cost(4, 3, 1, 440, trips=2, commands=8, redis_bytes=1_070, calls=395),
+        "grant": Cost(3, 2, 1, 420, trips=5, commands=50, redis_bytes=1_970, calls=455),
+        "end": Cost(6, 4, 3, 1_290, trips=3, commands=16, redis_bytes=980, calls=515),
     },
     100: {
-        "create": Cost(4, 300, 1, 27_000, trips=2, commands=8, redis_bytes=22_000, calls=3_280),
-        "grant": Cost(3, 200, 2, 4_420, trips=5, commands=51, redis_bytes=23_700, calls=1_450),
-        "end": Cost(6, 302, 3, 9_360, trips=3, commands=115, redis_bytes=20_300, calls=1_680),
+        "create": Cost(4, 300, 1, 27_000, trips=2, commands=8, redis_bytes=22_000, calls=3_150),
+        "grant": Cost(3, 200, 2, 4_420, trips=5, commands=50, redis_bytes=23_700, calls=1_400),
+        "end": Cost(6, 301, 3, 9_360, trips=3, commands=115, redis_bytes=20_300, calls=1_670),
     },
     500: {
-        "create": Cost(4, 1_500, 1, 134_000, trips=2, commands=8, redis_bytes=106_000, calls=14_600),
-        "grant": Cost(3, 1_000, 2, 20_400, trips=5, commands=51, redis_bytes=112_000, calls=5_200),
-        "end": Cost(6, 1_502, 3, 41_300, trips=3, commands=515, redis_bytes=98_000, calls=6_300),
+        "create": Cost(4, 1_500, 1, 134_000, trips=2, commands=8, redis_bytes=106_000, calls=14_200),
+        "grant": Cost(3, 1_000, 2, 20_400, trips=5, commands=50, redis_bytes=112_000, calls=5_200),
+        "end": Cost(6, 1_501, 3, 41_300, trips=3, commands=515, redis_bytes=98_000, calls=6_300),
     },
 }
 
 
-async def test_no_stage_of_a_batch_costs_more_than_it_may(scene: tuple[Life, Counters]) -> None:
+async def test_each_stage_of_a_batch_keeps_to_its_budget(scene: tuple[Life, Counters]) -> None:
     life, counters = scene
-    too_dear = []
+    missed = []
     for tasks, stages in MOST.items():
         works: tuple[Work, ...] = (partial(life.create, tasks), partial(life.grant, tasks), life.end)
         rounds = [[await counters.count(work) for work in works] for _ in range(ROUNDS)]
         for (stage, most), costs in zip(stages.items(), zip(*rounds, strict=True), strict=True):
-            over = {name: value for name, value in least_of(costs)._asdict().items() if value > getattr(most, name)}
-            if over:
-                too_dear.append(f"{stage} of {tasks}: {over}, at most {most}")
-    assert not too_dear, "\n".join(too_dear)
+            if beyond := least_of(costs).beyond(most):
+                missed.append(f"{stage} of {tasks}: {beyond}, budget {most}")
+    assert not missed, "\n".join(missed)
 
 
 MANY_WORKERS = 200
-MOST_TO_MANY = Cost(4, 1_000, 3, 55_800, trips=5, commands=1_645, redis_bytes=171_000, calls=11_200)  # a grant of 500
+MOST_TO_MANY = Cost(3, 1_000, 2, 46_000, trips=5, commands=1_645, redis_bytes=171_000, calls=5_900)  # a grant of 500
 
 
-async def test_a_grant_to_many_workers_costs_no_more_than_it_may(scene: tuple[Life, Counters]) -> None:
+async def test_a_grant_to_many_workers_keeps_to_its_budget(scene: tuple[Life, Counters]) -> None:
     life, counters = scene
     workers = [Worker(id=WorkerId(1000 + number), name=f"worker-{number}") for number in range(MANY_WORKERS)]
     for worker in workers:
@@ -108,9 +107,8 @@ async def test_a_grant_to_many_workers_costs_no_more_than_it_may(scene: tuple[Li
     for _ in range(ROUNDS):
         await life.create(BATCH)
         costs.append(await counters.count(grant))
-    cost = least_of(costs)
-    over = {name: value for name, value in cost._asdict().items() if value > getattr(MOST_TO_MANY, name)}
-    assert not over, f"{over}, at most {MOST_TO_MANY}"
+    beyond = least_of(costs).beyond(MOST_TO_MANY)
+    assert not beyond, f"{beyond}, budget {MOST_TO_MANY}"
 
 
 async def test_what_is_counted_is_what_was_done(scene: tuple[Life, Counters]) -> None:

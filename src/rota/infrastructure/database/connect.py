@@ -121,7 +121,7 @@ def sqlite_engine(url: URL) -> Engine:
         raise ConfigError("store.url: SQLite needs the path of a file, for example sqlite:///.rota/rota.db")
     _make_private(Path(url.database))
     engine = create_engine(url.set(drivername="sqlite+pysqlite"), hide_parameters=True, poolclass=NullPool)
-    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "connect", lambda connection, _record: prepare_sqlite(connection))
     return engine
 
 
@@ -131,7 +131,8 @@ def _make_private(path: Path) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
-def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+def prepare_sqlite(connection: sqlite3.Connection) -> None:
+    """How a connection of ours is set; nothing has been said on it before."""
     connection.isolation_level = None  # we say BEGIN ourselves
     connection.execute(f"PRAGMA busy_timeout={LOCK_WAIT_S * 1000}")
     _use_wal(connection)
