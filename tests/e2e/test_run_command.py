@@ -68,6 +68,6 @@ async def test_at_its_timeout_or_a_cancel_all_that_it_started_ends(
 def is_alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before its file was opened, or before it was read
         return False
     return state != "Z"

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ class RecordedGroup:
 
     commands: Sequence[Sequence[str]] = ()
 
-    def __init__(self, commands: Sequence[Sequence[str]], clock: Clock) -> None:
+    def __init__(self, commands: Sequence[Sequence[str]], clock: Clock, *, end_within: timedelta) -> None:
         type(self).commands = commands
 
     async def run(self) -> None:
