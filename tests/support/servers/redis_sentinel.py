@@ -108,6 +108,22 @@ class RedisSentinels:
         answer: Sequence[bytes] = ask(self.sentinels[0].port, *command, password=self._sentinel_password)
         return answer
 
+    def fail_over(self) -> None:
+        """Let another become the primary. A Sentinel that has not heard of a replica lately has none to offer."""
+
+        def has_begun() -> bool:
+            try:
+                self.ask_sentinel("SENTINEL", "FAILOVER", SERVICE)
+            except ResponseError as error:
+                if str(error).startswith("NOGOODSLAVE"):
+                    return False
+                raise
+            return True
+
+        old = self.primary
+        wait_for(has_begun, "a replica that can be promoted")
+        wait_for(lambda: self.primary is not old, "a failover")
+
     def ask(self, node: RedisServer, *command: str) -> object:
         return ask(node.port, *command, password=self._password)
 
