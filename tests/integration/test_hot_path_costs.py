@@ -24,12 +24,13 @@ from rota.infrastructure.coordination.redis.coordinator import open_redis_coordi
 from rota.infrastructure.coordination.redis_client import RedisClient
 from rota.infrastructure.database.migrate import upgrade
 from rota.infrastructure.store.sql.store import open_sql_store
-from rota.infrastructure.system import SystemClock, SystemRandom
+from rota.infrastructure.system import SystemClock
 from tests.support.counters import Cost, Counters, Work
 from tests.support.names import fresh_name
 from tests.support.patience import PATIENT_REDIS
 from tests.support.servers.mariadb import MariaDbServer
 from tests.support.servers.redis import RedisServer
+from tests.support.stage import Even
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ async def scene(mariadb_server: MariaDbServer, redis_server: RedisServer) -> Asy
     name = fresh_name("costs")
     mariadb_server.create_database(name)
     await upgrade(mariadb_server.url(name))
-    client, clock, random = RedisClient(redis_server.url(), PATIENT_REDIS), SystemClock(), SystemRandom()
+    client, clock, random = RedisClient(redis_server.url(), PATIENT_REDIS), SystemClock(), Even()
     with taping(is_mariadb=True) as tape:  # without what stands in for Redis, which looks into its tables now and then
         async with (
             open_sql_store(mariadb_server.url(name), clock=clock, random=random) as store,
@@ -60,23 +61,24 @@ async def scene(mariadb_server: MariaDbServer, redis_server: RedisServer) -> Asy
 LEASE = timedelta(hours=1)
 ROUNDS = 3
 
+# Ends are counted in one of several rows, by chance: always the same one here, since a new one is a write less.
 # What each stage cost when it was counted last, and a little more where that varies. Lower them when something gets
 # cheaper, which fails here too where it is much; raise one only with the reason in the commit.
 MOST = {
     1: {
         "create": Cost(4, 3, 1, 440, trips=2, commands=8, redis_bytes=1_070, calls=395),
         "grant": Cost(3, 2, 1, 420, trips=5, commands=50, redis_bytes=1_970, calls=455),
-        "end": Cost(6, 4, 3, 1_290, trips=3, commands=16, redis_bytes=980, calls=515),
+        "end": Cost(6, 5, 3, 1_290, trips=3, commands=16, redis_bytes=980, calls=515),
     },
     100: {
         "create": Cost(4, 300, 1, 27_000, trips=2, commands=8, redis_bytes=22_000, calls=3_150),
         "grant": Cost(3, 200, 2, 4_420, trips=5, commands=50, redis_bytes=23_700, calls=1_400),
-        "end": Cost(6, 301, 3, 9_360, trips=3, commands=115, redis_bytes=20_300, calls=1_670),
+        "end": Cost(6, 302, 3, 9_360, trips=3, commands=115, redis_bytes=20_300, calls=1_670),
     },
     500: {
         "create": Cost(4, 1_500, 1, 134_000, trips=2, commands=8, redis_bytes=106_000, calls=14_200),
         "grant": Cost(3, 1_000, 2, 20_400, trips=5, commands=50, redis_bytes=112_000, calls=5_200),
-        "end": Cost(6, 1_501, 3, 41_300, trips=3, commands=515, redis_bytes=98_000, calls=6_300),
+        "end": Cost(6, 1_502, 3, 41_300, trips=3, commands=515, redis_bytes=98_000, calls=6_300),
     },
 }
 
