@@ -17,6 +17,7 @@ LONGER = -123456789012345678901234567890
 
 def save(page: Page, task_type: str) -> None:
     page.get_by_role("button", name="Save").first.click()
+    expect(page.get_by_role("button", name="Save")).to_have_count(0)  # until then, whoever leaves is asked
     expect(page.get_by_role("heading", name=task_type)).to_be_visible()
 
 
