@@ -55,104 +55,91 @@ class Aim:
     """What is to be reached, how far it was, and how it is told."""
 
     what: str
+    sign: str
     bar: float
     reached: Callable[[Run], float]
-    is_least: bool = True  # or the most
-    form: str = "{:,.0f}"
+    form: str
 
     def row(self, run: Run) -> str:
         reached = self.reached(run)
-        is_held = reached >= self.bar if self.is_least else reached <= self.bar
-        sign, verdict = "≥" if self.is_least else "≤", "yes" if is_held else "**no**"
+        is_held = reached >= self.bar if self.sign == AT_LEAST else reached <= self.bar
         bar, found = self.form.format(self.bar), self.form.format(reached)
-        return f"| {self.what} | {sign} {bar} | {found} | {verdict} |"
+        return f"| {self.what} | {self.sign} {bar} | {found} | {'yes' if is_held else '**no**'} |"
 
 
-def _is_slowest(ground: str) -> Callable[[Run], float]:
+AT_LEAST, AT_MOST = "≥", "≤"
+
+
+def at_least(bar: float, what: str, reached: Callable[[Run], float], *, form: str = "{:,.0f}") -> Aim:
+    return Aim(what, AT_LEAST, bar, reached, form)
+
+
+def at_most(bar: float, what: str, reached: Callable[[Run], float], *, form: str = "{:,.0f}") -> Aim:
+    return Aim(what, AT_MOST, bar, reached, form)
+
+
+def _over_fastest_on_redis(ground: str) -> Callable[[Run], float]:
     return lambda run: min(run.over(peer, ground) for peer in ON_REDIS)
 
 
+def _with_history(run: Run) -> float:
+    return min(run.value(f"10,000,000 ended tasks: {phase}") for phase in ("add", "grant", "finish")) / 100
+
+
+def _start(place: str, part: str) -> Callable[[Run], float]:
+    return lambda run: run.value(f"{place}: {START}, {part}")
+
+
 AIMS = (
-    Aim("Redis + MariaDB, tasks/s", 20_000, lambda run: run.both(MAIN)),
-    Aim("the same, of its floor", 0.5, lambda run: run.share(f"{MAIN}{BOTH}"), form="{:.0%}"),
-    Aim("Redis + PostgreSQL, tasks/s", 25_000, lambda run: run.both(POSTGRES)),
-    Aim("PostgreSQL alone, tasks/s", 12_000, lambda run: run.both("sql+postgresql")),
-    Aim("SQLite, one process, tasks/s", 25_000, lambda run: run.both("embedded")),
-    Aim("the fastest other Python queue on Redis, by Rota on Redis", 4, _is_slowest("redis-only"), form="{:.1f} ×"),
-    Aim("the same, by Rota on Redis + MariaDB", 4, _is_slowest(MAIN), form="{:.1f} ×"),
-    Aim(
-        "PgQueuer in batches of 500, by Rota on Redis + PostgreSQL",
+    at_least(20_000, "Redis + MariaDB, tasks/s", lambda run: run.both(MAIN)),
+    at_least(0.5, "the same, of its floor", lambda run: run.share(f"{MAIN}{BOTH}"), form="{:.0%}"),
+    at_least(25_000, "Redis + PostgreSQL, tasks/s", lambda run: run.both(POSTGRES)),
+    at_least(12_000, "PostgreSQL alone, tasks/s", lambda run: run.both("sql+postgresql")),
+    at_least(25_000, "SQLite, one process, tasks/s", lambda run: run.both("embedded")),
+    at_least(
+        4,
+        "the fastest other Python queue on Redis, by Rota on Redis",
+        _over_fastest_on_redis("redis-only"),
+        form="{:.1f} ×",
+    ),
+    at_least(4, "the same, by Rota on Redis + MariaDB", _over_fastest_on_redis(MAIN), form="{:.1f} ×"),
+    at_least(
         1.2,
+        "PgQueuer in batches of 500, by Rota on Redis + PostgreSQL",
         lambda run: run.over("pgqueuer", POSTGRES),
         form="{:.2f} ×",
     ),
-    Aim(
-        "single creates/s over HTTP, 32 connections, worked on meanwhile",
+    at_least(
         5_000,
+        "single creates/s over HTTP, 32 connections, worked on meanwhile",
         lambda run: run.value("HTTP, one by one, 32 at once, worked on meanwhile"),
     ),
-    Aim("creates/s over HTTP in batches", 30_000, lambda run: run.value("HTTP, batches of 1,000")),
-    Aim(
-        "create to start, idle, median in ms",
-        3,
-        lambda run: run.value(f"mariadb + redis, idle: {START}, p50"),
-        is_least=False,
-        form="{:.1f}",
-    ),
-    Aim(
-        "the same, p99",
-        10,
-        lambda run: run.value(f"mariadb + redis, idle: {START}, p99"),
-        is_least=False,
-        form="{:.1f}",
-    ),
-    Aim(
-        "the same embedded, median",
-        1,
-        lambda run: run.value(f"embedded, idle: {START}, p50"),
-        is_least=False,
-        form="{:.2f}",
-    ),
-    Aim(
-        "the same at half load, p99",
-        50,
-        lambda run: run.value(f"mariadb + redis, at half load: {START}, p99"),
-        is_least=False,
-    ),
-    Aim("one scheduler's grants/s", 60_000, lambda run: run.value(FIRST_OF_GROWTH)),
-    Aim(
-        "with ten million ended tasks, of empty",
-        0.85,
-        lambda run: min(run.value(f"10,000,000 ended tasks: {phase}") for phase in ("add", "grant", "finish")) / 100,
-        form="{:.0%}",
-    ),
-    Aim(
-        "CPU of a grant: 200 workers instead of 3",
+    at_least(30_000, "creates/s over HTTP in batches", lambda run: run.value("HTTP, batches of 1,000")),
+    at_most(3, "create to start, idle, median in ms", _start("mariadb + redis, idle", "p50"), form="{:.1f}"),
+    at_most(10, "the same, p99", _start("mariadb + redis, idle", "p99"), form="{:.1f}"),
+    at_most(1, "the same embedded, median", _start("embedded, idle", "p50"), form="{:.2f}"),
+    at_most(50, "the same at half load, p99", _start("mariadb + redis, at half load", "p99")),
+    at_least(60_000, "one scheduler's grants/s", lambda run: run.value(FIRST_OF_GROWTH)),
+    at_least(0.85, "with ten million ended tasks, of empty", _with_history, form="{:.0%}"),
+    at_most(
         1.3,
+        "CPU of a grant: 200 workers instead of 3",
         lambda run: run.share(f"200 workers: {GRANT_CPU}"),
-        is_least=False,
         form="{:.2f} ×",
     ),
-    Aim(
-        "CPU of a grant: a million queued instead of 3,000",
+    at_most(
         1.2,
+        "CPU of a grant: a million queued instead of 3,000",
         lambda run: run.share(f"1,000,000 queued: {GRANT_CPU}"),
-        is_least=False,
         form="{:.2f} ×",
     ),
-    Aim("Redis with a million queued, MiB", 40, lambda run: run.value("1,000,000 queued: redis"), is_least=False),
-    Aim("the scheduler with them, MiB", 150, lambda run: run.value("1,000,000 queued: scheduler"), is_least=False),
-    Aim(
-        "a worker after work, MiB",
-        120,
-        lambda run: run.most("after work: worker-1", "after work: worker-2"),
-        is_least=False,
-    ),
-    Aim(
-        "an idle cluster of 3 pods and 10 workers, % of a core",
+    at_most(40, "Redis with a million queued, MiB", lambda run: run.value("1,000,000 queued: redis")),
+    at_most(150, "the scheduler with them, MiB", lambda run: run.value("1,000,000 queued: scheduler")),
+    at_most(120, "a worker after work, MiB", lambda run: run.most("after work: worker-1", "after work: worker-2")),
+    at_most(
         3,
+        "an idle cluster of 3 pods and 10 workers, % of a core",
         lambda run: run.value("idle cluster: all of Rota"),
-        is_least=False,
         form="{:.1f}",
     ),
 )

@@ -1,8 +1,10 @@
 """The tables of speed in README and the docs."""
 
+from collections.abc import Callable
+
 import pytest
 
-from tools.speed_tables import Aim, Run, filled
+from tools.speed_tables import Aim, Run, at_least, at_most, filled
 
 PAGE = "before\n<!-- speed: all, written by tools/speed_tables.py -->\nold\n<!-- end of speed -->\nafter\n"
 
@@ -20,10 +22,9 @@ def test_a_page_without_the_marks_is_a_mistake(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bar", "is_least", "verdict"),
-    [(90, True, "yes"), (101, True, "**no**"), (110, False, "yes"), (99, False, "**no**")],
+    ("aim", "bar", "verdict"),
+    [(at_least, 90, "yes"), (at_least, 101, "**no**"), (at_most, 110, "yes"), (at_most, 99, "**no**")],
 )
-def test_an_aim_is_held_or_not_by_what_was_measured(bar: float, *, is_least: bool, verdict: str) -> None:
+def test_an_aim_is_held_or_not_by_what_was_measured(aim: Callable[..., Aim], bar: float, verdict: str) -> None:
     run = Run({"began_at": "2026-11-19T00:00:00Z", "figures": [{"name": "rate", "value": 100}]})
-    row = Aim("rate", bar, lambda run: run.value("rate"), is_least=is_least).row(run)
-    assert row.endswith(f"| 100 | {verdict} |")
+    assert aim(bar, "rate", lambda run: run.value("rate")).row(run).endswith(f"| 100 | {verdict} |")
