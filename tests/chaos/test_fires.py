@@ -90,7 +90,7 @@ async def kill_leader(cluster: Cluster, node: Node, *, after: Process | None) ->
         return found[0].fire_at if found else None
 
     async def new_leader() -> Process | None:
-        leader = await asyncio.to_thread(find_leader, cluster)
+        leader = await asyncio.to_thread(cluster.find_leader)
         return leader if leader is not after else None
 
     before = await newest()
@@ -102,12 +102,6 @@ async def kill_leader(cluster: Cluster, node: Node, *, after: Process | None) ->
     await eventually(has_fired, "a target", patience_s=60)
     await asyncio.to_thread(leader.kill)
     return leader
-
-
-def find_leader(cluster: Cluster) -> Process | None:
-    """The live process that won the last election, if one did."""
-    live = [one for one in cluster.processes if one.popen.poll() is None]
-    return cluster.leader() if any(one.said("leader.won") for one in live) else None
 
 
 def list_targets(begin: datetime, end: datetime, *, apart: int) -> list[datetime]:

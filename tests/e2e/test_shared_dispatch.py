@@ -13,7 +13,7 @@ import pytest
 import rota
 from rota.domain.task import SUCCESS
 from tests.support import cluster_app
-from tests.support.cluster import Cluster, Process, a_cluster, wait_until
+from tests.support.cluster import Cluster, a_cluster, wait_until
 from tests.support.names import fresh_name
 from tests.support.servers.etcd import EtcdServer
 
@@ -53,7 +53,7 @@ def dispatch_at_once(cluster: Cluster, names: Sequence[str]) -> bool:
 async def test_three_schedulers_dispatch_at_once_and_one_that_is_killed_loses_nothing(cluster: Cluster) -> None:
     schedulers = {process.name: process for process in cluster.start_all("scheduler", *SCHEDULERS)}
     cluster.start_all("worker", "worker-1", "worker-2")
-    leader = await asyncio.to_thread(find_leader, cluster)
+    leader = await asyncio.to_thread(cluster.leader)
     first, second = (process for name, process in schedulers.items() if name != leader.name)
     async with rota.Rota(cluster.settings, roles=()) as client:
         handles = []
@@ -69,8 +69,3 @@ async def test_three_schedulers_dispatch_at_once_and_one_that_is_killed_loses_no
     assert leader.popen.poll() is second.popen.poll() is None
     granted = Counter(grant["task"] for name in SCHEDULERS for grant in grants_of(cluster, name))
     assert set(granted.values()) == {1}
-
-
-def find_leader(cluster: Cluster) -> Process:
-    wait_until(lambda: any(one.said("leader.won") for one in cluster.processes), "a leader")
-    return cluster.leader()

@@ -147,7 +147,12 @@ class Cluster:
         return process
 
     def leader(self) -> Process:
-        """The live process that won the last election."""
+        """The live process that won the last election; before the first one, wait for it."""
+        found: Process = wait_until(self.find_leader, "a leader")
+        return found
+
+    def find_leader(self) -> Process | None:
+        """The same, if there was one."""
         reigns = [
             (line["term"], process)
             for process in self.processes
@@ -155,7 +160,7 @@ class Cluster:
             for line in process.events()
             if line.get("event") == "leader.won"
         ]
-        return max(reigns, key=lambda reign: reign[0])[1]
+        return max(reigns, key=lambda reign: reign[0])[1] if reigns else None
 
     def runs(self, what: str = "ran") -> Counter[str]:
         """How often each task did this, by the ledger that the tasks keep themselves."""

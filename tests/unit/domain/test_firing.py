@@ -27,7 +27,7 @@ from rota.domain.firing import (
     skip_passed,
 )
 from rota.domain.ids import DEFAULT_TENANT, TaskId, TenantId
-from rota.domain.realigning import aimed_anew
+from rota.domain.realigning import CalendarChange, Realigned, aimed_anew, realign
 from rota.domain.schedule import Occurrence, OnExcluded, OnMissed, Overlap, Schedule
 from rota.domain.task import CANCELLED, FAILED, PENDING, PROCESSING, RETRYING, SUCCESS, TIMEOUT, TaskStatus
 from rota.domain.task_config import TaskConfig
@@ -284,6 +284,14 @@ def test_a_schedule_is_aimed_anew_unless_it_is_due_or_waits_for_its_jitter() -> 
     jittered = replace(moving, schedule=replace(moving.schedule or Schedule(every=DAY), jitter=2 * DAY))
     assert aimed_anew(jittered, NOON, calendars=closed) == NOON + DAY
     assert aimed_anew(a_config(EMAIL), NOON, calendars={}) is None
+
+
+def test_what_is_to_come_is_where_the_calendar_puts_it_now_and_nothing_stays_nothing() -> None:
+    moving = scheduled(NOON + DAY, cron="0 12 * * *", exclude=("closed",), on_excluded=OnExcluded.RUN_AFTER)
+    opened, closed = (Calendar(name="closed", dates=dates) for dates in (frozenset(), frozenset({(NOON + DAY).date()})))
+    change = CalendarChange({"closed": opened}, {"closed": closed})
+    assert realign(moving, NOON, change=change, ran={NOON}) == Realigned(NOON + 2 * DAY)
+    assert realign(a_config(EMAIL), NOON, change=change, ran=()) == Realigned(None)
 
 
 @pytest.mark.parametrize(
