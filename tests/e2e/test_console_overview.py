@@ -35,7 +35,7 @@ def test_figures_say_until_when_they_count_and_one_noisy_type_hides_no_other(
     page.route("**/api/v1/tasks?*", tasks)
     page.route("**/api/v1/reports?*", report)
     visitor.go("/")
-    expect(page.get_by_text(re.compile("ended in 24 hours, as of 07:05"))).to_be_visible()
+    expect(page.get_by_text(re.compile("ended in 24 hours, complete up to 07:05"))).to_be_visible()
     expect(page.get_by_role("link", name="rare.type")).to_be_visible()
     expect(page.get_by_role("link", name="noisy.type")).to_be_visible()
 
