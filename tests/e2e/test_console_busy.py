@@ -122,6 +122,7 @@ def test_what_a_forecast_does_not_know_is_not_drawn_as_nothing(visitor: Visitor)
         found = route.fetch().json()
         for number, bucket in enumerate(found["buckets"][10:]):
             bucket |= {"runs": 0 if number else 3, "work_seconds": 0, "busy": 0, "complete": False}
+        found["buckets"][9] |= {"runs": 2, "work_seconds": 36, "busy": 0.01, "unknown_runs": 1}
         missing = {"complete": False, "known_until": found["buckets"][10]["begin"], "left_out": ["busy.later"]}
         route.fulfill(json=found | missing)
 
@@ -129,6 +130,7 @@ def test_what_a_forecast_does_not_know_is_not_drawn_as_nothing(visitor: Visitor)
     visitor.go("/forecast?span=7d")
     cells = page.get_by_test_id("forecast").get_by_role("button")
     expect(cells.nth(9)).not_to_have_class(re.compile("hatched"))
+    expect(cells.nth(9)).to_have_attribute("aria-label", re.compile("≥ 36 s of work, – at once"))
     expect(cells.nth(10)).to_have_attribute("aria-label", re.compile("≥ 3 runs"))
     expect(cells.nth(11)).to_have_attribute("aria-label", re.compile("not known"))
     expect(cells.nth(11)).to_have_class(re.compile("hatched"))

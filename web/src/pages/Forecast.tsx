@@ -39,7 +39,11 @@ function readSpan(query: URLSearchParams, now: number): Span {
 }
 
 /** How many run at once, on average: of less than one no fraction says more. */
-const atOnce = (busy: number): string => (busy > 0 && busy < 1 ? `< ${count(1)}` : rate(busy));
+/** Null: of a part of the work, less than one says nothing. */
+function atOnce(busy: number, isKnown: boolean): string | null {
+  if (busy >= 1 || busy === 0) return atLeast(rate(busy), isKnown);
+  return isKnown ? `< ${count(1)}` : null;
+}
 
 export default function Forecast(): ReactNode {
   const { t } = useTranslation();
@@ -99,7 +103,8 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
   const busiest = found.buckets.reduce<ForecastBucket | null>((most, bucket) => (bucket.busy > (most?.busy ?? 0) ? bucket : most), null);
   const work = found.buckets.reduce((sum, bucket) => sum + bucket.work_seconds, 0);
   const least = (text: string): string => atLeast(text, found.complete);
-  const leastWork = (text: string): string => atLeast(text, found.complete && found.buckets.every((bucket) => bucket.unknown_runs === 0));
+  const isWorkKnown = found.complete && found.buckets.every((bucket) => bucket.unknown_runs === 0);
+  const most = busiest === null ? null : atOnce(busiest.busy, isWorkKnown);
   const isTight = room > 0 && busiest !== null && busiest.busy > room;
   return (
     <>
@@ -108,8 +113,8 @@ function Shown({ found, span, room, choose }: { found: Found; span: Span; room: 
       <Panel>
         <SimpleGrid cols={{ base: 2, sm: 4 }}>
           <Field label={t("forecast.runs")}>{least(count(found.runs))}</Field>
-          <Field label={t("forecast.work")}>{work === 0 ? "–" : leastWork(duration(work))}</Field>
-          <Field label={t("forecast.busiest")}>{busiest === null ? "–" : <>{leastWork(atOnce(busiest.busy))} · <Time at={busiest.begin} /></>}</Field>
+          <Field label={t("forecast.work")}>{work === 0 ? "–" : atLeast(duration(work), isWorkKnown)}</Field>
+          <Field label={t("forecast.busiest")}>{busiest === null || most === null ? "–" : <>{most} · <Time at={busiest.begin} /></>}</Field>
           <Field label={t("forecast.room")}>{count(room)}</Field>
         </SimpleGrid>
       </Panel>
@@ -163,8 +168,8 @@ function useSay(): (bucket: ForecastBucket) => string {
     const runs = least(count(bucket.runs));
     if (bucket.runs === 0 && !bucket.complete) return `${at} · ${t("forecast.not_known")}`;
     if (bucket.work_seconds === 0) return `${at} · ${t("forecast.bucket_runs", { runs })}`; // how long they take is not known
-    const leastWork = (text: string): string => atLeast(text, bucket.complete && bucket.unknown_runs === 0);
-    return `${at} · ${t("forecast.bucket", { runs, work: leastWork(duration(bucket.work_seconds)), busy: leastWork(atOnce(bucket.busy)) })}`;
+    const isKnown = bucket.complete && bucket.unknown_runs === 0;
+    return `${at} · ${t("forecast.bucket", { runs, work: atLeast(duration(bucket.work_seconds), isKnown), busy: atOnce(bucket.busy, isKnown) ?? "–" })}`;
   };
 }
 
