@@ -24,6 +24,28 @@ LANGUAGES = {"en": "en-GB", "zh": "zh-CN"}
 PHONE = 390  # pixels
 BUSY_SECONDS = 75  # of load, for a chart with something in it, and figures from the first reports
 SETTLE_MS = 1_200  # charts and lists have drawn themselves
+PLACES = {
+    "overview": "/",
+    "tasks": "/tasks",
+    "tasks-failed": "/tasks?status=FAILED&status=TIMEOUT",
+    "tasks-none": "/tasks?q=nothing-like-this",
+    "configs": "/task-configs",
+    "config-new": "/task-configs/+new",
+    "forecast": "/forecast",
+    "forecast-week": "/forecast?span=7d",
+    "calendars": "/calendars",
+    "calendar": "/calendars/china",
+    "calendar-hours": "/calendars/office",
+    "calendar-new": "/calendars/+new",
+    "queues": "/queues",
+    "workers": "/workers",
+    "cluster": "/cluster",
+    "reports": "/reports",
+    "audit": "/audit",
+    "audit-cluster": "/audit?scope=cluster",
+    "tokens": "/tokens",
+    "settings": "/settings",
+}
 
 
 def main() -> None:
@@ -41,7 +63,12 @@ def main() -> None:
 
 
 def define(client: rota.Client) -> None:
-    """Types beside those of the app."""
+    """Calendars, and types beside those of the app."""
+    client.calendars.put(
+        "china", {"country": "CN", "description": "Business days, with those that are worked instead."}
+    )
+    office = {"dates": ["2026-12-24", "2026-12-31"], "windows": [{"begin": "22:00", "end": "06:00"}]}
+    client.calendars.put("office", {**office, "description": "When the office is closed."})
     report: dict[str, object] = {
         "name": "Morning report",
         "description": "What was sold yesterday, to everybody who wants to know.",
@@ -49,7 +76,7 @@ def define(client: rota.Client) -> None:
         "schedule": {"cron": "0 9 * * *", "zone": "Asia/Shanghai"},
     }
     client.configs.put("shop.report", report)
-    report["schedule"] = {"cron": "30 9 * * 1-5", "zone": "Asia/Shanghai"}
+    report["schedule"] = {"cron": "30 9 * * *", "zone": "Asia/Shanghai", "only": ["china"]}
     client.configs.put("shop.report", {**report, "timeout_seconds": 120})
     client.configs.put("shop.report", {**report, "timeout_seconds": 120, "max_concurrent": 2, "rate_per_second": 5})
     client.configs.put("shop.stock", {"executor": {"type": "local"}, "schedule": {"cron": "*/10 8-18 * * *"}})
@@ -87,27 +114,12 @@ def prepare(client: rota.Client) -> Iterator[tuple[str, str]]:
     failed[-1].wait("60s")
     wait_until(lambda: client.tasks.get(running.id).progress, "the export to get going")
     wait_until(lambda: client.report().types, "the first report")
-    yield "overview", "/"
-    yield "tasks", "/tasks"
-    yield "tasks-failed", "/tasks?status=FAILED&status=TIMEOUT"
-    yield "tasks-none", "/tasks?q=nothing-like-this"
     yield "task-failed", f"/tasks/{failed[-1].id}"
     yield "task-retried", f"/tasks/{retried.id}"
     yield "task-again", f"/tasks/{again.id}"
     yield "task-running", f"/tasks/{running.id}"
-    yield "configs", "/task-configs"
     yield "config", f"/task-configs/{quote('shop.report')}"
-    yield "config-new", "/task-configs/+new"
-    yield "forecast", "/forecast"
-    yield "forecast-week", "/forecast?span=7d"
-    yield "queues", "/queues"
-    yield "workers", "/workers"
-    yield "cluster", "/cluster"
-    yield "reports", "/reports"
-    yield "audit", "/audit"
-    yield "audit-cluster", "/audit?scope=cluster"
-    yield "tokens", "/tokens"
-    yield "settings", "/settings"
+    yield from PLACES.items()
 
 
 def take_all(browser: Browser, dev: Dev) -> Iterator[Path]:

@@ -11,7 +11,8 @@ from tests.support.console import Dev, Visitor, a_dev, a_visitor, require_consol
 
 pytestmark = pytest.mark.timeout(240)
 PAGES = (
-    *("/", "/tasks", "/task-configs", "/task-configs/+new", "/workers", "/cluster"),
+    *("/", "/tasks", "/task-configs", "/task-configs/+new", "/calendars", "/calendars/+new"),
+    *("/workers", "/cluster"),
     *("/reports", "/audit", "/tokens", "/settings"),
 )
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"

@@ -20,6 +20,7 @@ AWAY_TITLE = "Store or coordinator gives no answer"
 LISTS = (
     ("/tasks", "/tasks?*"),
     ("/task-configs", "/task-configs?*"),
+    ("/calendars", "/calendars?*"),
     ("/workers", "/workers?*"),
     ("/audit", "/audit?*"),
     ("/tokens", "/tokens?*"),

@@ -208,7 +208,15 @@ def test_the_settings_in_effect_are_found_with_their_origin(visitor: Visitor) ->
     expect(port).to_contain_text("HTTP 与控制台的端口")
 
 
-PAGES = ("/forecast", "/forecast?span=30d", "/queues", "/task-configs/usable.type", "/tasks")
+PAGES = (
+    *("/forecast", "/forecast?span=30d", "/queues", "/task-configs/usable.type", "/tasks"),
+    *("/calendars", "/calendars/usable.days?year=2026", "/calendars/+new"),
+)
+DAYS = {
+    "windows": [{"weekdays": [6], "begin": "09:00"}],
+    "business_days": {"holidays": ["2026-10-01"], "workdays": ["2026-10-10"]},
+    "years": [2026, 2027],
+}
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -221,6 +229,7 @@ def test_everybody_can_use_these_pages_also_on_a_phone(
     for seconds in (60, 90):
         named = {"executor": {"type": "local"}, "timeout_seconds": seconds, "schedule": {"cron": "0 * * * *"}}
         client.configs.put("usable.type", named)
+    client.calendars.put("usable.days", DAYS)
     faults: list[str] = []
     with a_visitor(browser, dev.url, session=session, width=390) as visitor:
         visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
@@ -234,6 +243,7 @@ def test_everybody_can_use_these_pages_also_on_a_phone(
             found = visitor.page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa']})")
             for fault in found["violations"]:
                 faults += [f"{path} {fault['id']} {node['html'][:300]}" for node in fault["nodes"][:3]]
+    client.calendars.delete("usable.days")
     assert faults == []
 
 
@@ -280,11 +290,13 @@ def test_long_deep_and_hostile_data_is_harmless_and_bounded_on_every_page(
     for number in range(2):
         named = {"name": f"{SCRIPT} {number}"[:200], "description": long, "executor": {"type": "local"}}
         client.configs.put("hostile.type", {**named, "payload": {HOSTILE: nested(50)}, "schedule": schedule})
+    client.calendars.put("hostile.days", {"description": long, "dates": ["2026-12-24"]})
     tasks = list(hostile_tasks(client))
     for task_id in tasks:
         client.tasks.wait(task_id, "60s")
     page = visitor.page
     pages = ["/", "/tasks", "/task-configs", "/task-configs/hostile.type", "/forecast", "/queues", "/workers"]
+    pages += ["/calendars", "/calendars/hostile.days", "/calendars/+new"]
     for path in (*pages, "/cluster", "/audit", "/tokens", "/settings", f"/tasks?q={'%3Cscript%3E'}&fact=%E2%80%AE%3D1"):
         visitor.go(path)
         expect(page.locator("main h1")).to_be_visible()
@@ -299,6 +311,7 @@ def test_long_deep_and_hostile_data_is_harmless_and_bounded_on_every_page(
     page.get_by_role("button", name="Compare").first.click()
     expect(page.get_by_test_id("diff")).to_be_visible()
     check_harmless(visitor)
+    client.calendars.delete("hostile.days")
 
 
 def test_a_mebibyte_is_shown_in_part_and_whole_on_demand(visitor: Visitor, client: rota.Client) -> None:

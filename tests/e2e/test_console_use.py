@@ -297,7 +297,13 @@ def test_a_page_that_breaks_leaves_the_menu_and_says_what_to_do(visitor: Visitor
 
 @pytest.mark.parametrize(
     "address",
-    ["/tasks?since=toString", "/reports?range=constructor", "/forecast?span=valueOf", "/audit?since=valueOf&action=x"],
+    [
+        "/tasks?since=toString",
+        "/reports?range=constructor",
+        "/forecast?span=valueOf",
+        "/audit?since=valueOf&action=x",
+        "/calendars/+new?year=x",
+    ],
 )
 def test_an_address_that_somebody_made_up_shows_the_page_all_the_same(visitor: Visitor, address: str) -> None:
     visitor.go(address)
@@ -368,7 +374,7 @@ def test_the_palette_shows_what_is_chosen_and_says_so_to_who_does_not_see_it(vis
     page.keyboard.press("Control+k")
     field = page.get_by_role("combobox", name="Search")
     expect(field).to_be_focused()
-    for _ in range(10):
+    for _ in range(11):
         page.keyboard.press("ArrowDown")
     chosen = page.get_by_role("dialog").get_by_role("option", selected=True)
     expect(chosen).to_have_text("Settings")

@@ -2,7 +2,7 @@
 
 import { ActionIcon, Alert, AppShell, Badge, Box, Burger, Button, Divider, Group, Kbd, NavLink, ScrollArea, Stack, Text, Tooltip } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
-import { Activity, BookOpen, CalendarClock, ChartColumn, ClipboardList, KeyRound, Layers, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2, SlidersHorizontal } from "lucide-react";
+import { Activity, BookOpen, CalendarClock, CalendarDays, ChartColumn, ClipboardList, KeyRound, Layers, LayoutDashboard, ListChecks, LogOut, Network, Pause, Play, Search, Server, Settings2, SlidersHorizontal } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useEffect, useLayoutEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { Empty, Loading, TextLink } from "./components/bits";
@@ -23,6 +23,8 @@ const TaskDetail = lazy(() => import("./pages/TaskDetail"));
 const Configs = lazy(() => import("./pages/Configs"));
 const ConfigDetail = lazy(() => import("./pages/ConfigDetail"));
 const Forecast = lazy(() => import("./pages/Forecast"));
+const Calendars = lazy(() => import("./pages/Calendars"));
+const CalendarDetail = lazy(() => import("./pages/CalendarDetail"));
 const Queues = lazy(() => import("./pages/Queues"));
 const Workers = lazy(() => import("./pages/Workers"));
 const Cluster = lazy(() => import("./pages/Cluster"));
@@ -33,7 +35,7 @@ const Settings = lazy(() => import("./pages/Settings"));
 
 interface Entry {
   to: string;
-  name: "overview" | "tasks" | "configs" | "forecast" | "queues" | "workers" | "cluster" | "reports" | "audit" | "tokens" | "settings";
+  name: "overview" | "tasks" | "configs" | "forecast" | "calendars" | "queues" | "workers" | "cluster" | "reports" | "audit" | "tokens" | "settings";
   icon: typeof Activity;
   role: Role;
 }
@@ -43,6 +45,7 @@ export const ENTRIES: readonly Entry[] = [
   { to: "/tasks", name: "tasks", icon: ListChecks, role: "viewer" },
   { to: "/task-configs", name: "configs", icon: Settings2, role: "viewer" },
   { to: "/forecast", name: "forecast", icon: CalendarClock, role: "viewer" },
+  { to: "/calendars", name: "calendars", icon: CalendarDays, role: "viewer" },
   { to: "/queues", name: "queues", icon: Layers, role: "viewer" },
   { to: "/workers", name: "workers", icon: Server, role: "viewer" },
   { to: "/cluster", name: "cluster", icon: Network, role: "viewer" },
@@ -211,6 +214,7 @@ function Route({ path }: { path: string }): ReactNode {
   if (section === "tasks") return name ? <TaskDetail key={name} id={name} /> : <Tasks />;
   if (section === "task-configs") return name ? <ConfigDetail key={name} type={name} /> : <Configs />;
   if (section === "forecast") return <Forecast />;
+  if (section === "calendars") return name ? <CalendarDetail key={name} name={name} /> : <Calendars />;
   if (section === "queues") return <Queues />;
   if (section === "workers") return <Workers />;
   if (section === "cluster") return <Cluster />;

@@ -144,6 +144,21 @@ export interface CalendarSummary {
   updated_at: string | null;
 }
 
+export interface Calendar {
+  name: string;
+  tenant: string;
+  description: string;
+  origin: string;
+  years: number[]; // the first and the last that it knows; none: every one
+  revision: number;
+  created_at: string | null;
+  updated_at: string | null;
+  dates: string[];
+  windows: { weekdays: number[]; begin: string; end: string }[];
+  periods: { begin: string; end: string }[];
+  business_days: { weekdays: number[]; holidays: string[]; workdays: string[] } | null;
+}
+
 export interface CalendarEffect {
   fire_at: string;
   effect: "skipped" | "moved" | "unknown" | "clocks_moved" | "clocks_skipped" | "clocks_first" | "clocks_second";

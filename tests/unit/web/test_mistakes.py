@@ -6,8 +6,10 @@ server says each of them: one that is changed without its words is found.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,10 +18,12 @@ import msgspec
 import pytest
 
 from rota.application.forecast import MANY_LEFT, WAITS_FOR_END
+from rota.application.manage_calendars import CountryDays, ManageCalendars, Sources
+from rota.application.ports.days import DaysOfCountry
 from rota.config.registry import Registries, check_executor
 from rota.domain import errors
 from rota.domain.access import check_token_name
-from rota.domain.calendar import Calendar, Period
+from rota.domain.calendar import BusinessDays, Calendar, Period, StoredCalendar
 from rota.domain.checks import check_duration, check_metadata, check_name, check_number, check_rate, check_text, to_json
 from rota.domain.cron.dialect import Dialect
 from rota.domain.cron.expression import parse_cron
@@ -33,11 +37,13 @@ from rota.domain.schedule_form import schedule_from
 from rota.domain.submission import Submission, compose
 from rota.domain.task_config import check_payload
 from rota.domain.timetable import Timetable
+from rota.infrastructure.calendars.country import days_of_country
 from rota.interfaces.operations.errors import CODES, SEE_LOG
 from rota.wire.config import PutConfig
 from rota.wire.mistakes import explain
 from rota.wire.schedule import PauseSchedule, PreviewSchedule
 from tests.support.builders import a_config
+from tests.support.virtual import a_bench, virtually
 
 SOURCES = Path(__file__).resolve().parents[3] / "web" / "src"
 WORDS: dict[str, str] = json.loads((SOURCES / "locales" / "mistakes.zh-CN.json").read_text("utf-8"))
@@ -135,6 +141,7 @@ CHECKS: list[Callable[[], object]] = [
     lambda: parse_cron("0 0 30 2 *"),
     lambda: parse_cron("* * *", dialect=Dialect.QUARTZ),
     lambda: parse_cron("0 0 0 1 * 1", dialect=Dialect.QUARTZ),
+    lambda: days_of_country("XX", [2030]),
     lambda: compose(Submission(type="nobody"), None, task_id=TaskId(1), now=NOW),
     lambda: compose(Submission(type="off"), a_config("off", is_enabled=False), task_id=TaskId(1), now=NOW),
 ]
@@ -198,8 +205,38 @@ def of_schedules() -> Iterator[str]:
     yield an_overlap_of_two_at_once()
 
 
+@dataclass(frozen=True, slots=True)
+class Days:
+    """A source that knows a country whose days that are worked instead are known until a year, if there is one."""
+
+    worked_until: int | None = None
+
+    async def of_country(self, country: str, years: Sequence[int], *, subdivision: str | None = None) -> DaysOfCountry:
+        return DaysOfCountry(BusinessDays(), self.worked_until)
+
+    async def of_ics(self, name: str, text: str) -> Calendar:
+        return Calendar(name=name)
+
+
+def of_calendars() -> list[str]:
+    """Where the days of calendars come from."""
+    said: list[str] = []
+
+    @virtually
+    async def scene() -> None:
+        bench, empty = await a_bench(), StoredCalendar(calendar=Calendar(name="work"))
+        for days, kind in product((Days(), Days(2030)), CountryDays):
+            stored = await ManageCalendars(bench.node, days).put(empty, sources=Sources(country="CN", days=kind))
+            said.append(stored.origin)
+        said.append((await ManageCalendars(bench.node, Days()).put(empty, sources=Sources(ics=""))).origin)
+
+    scene()
+    return said
+
+
 def test_the_sentences_of_the_catalog_are_those_that_the_server_says() -> None:
-    said = [*map(refused, CHECKS), *(unread(*one) for one in UNREAD), *map(str, ERRORS), SEE_LOG, *of_schedules()]
+    said = [*map(refused, CHECKS), *(unread(*one) for one in UNREAD), *map(str, ERRORS), SEE_LOG]
+    said += [*of_schedules(), *of_calendars()]
     found = {sentence: find_form(sentence) for sentence in said}
     assert [sentence for sentence, form in found.items() if form is None] == []
     assert set(found.values()) == set(FORMS), "what nobody says any more"

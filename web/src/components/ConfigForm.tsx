@@ -1,13 +1,14 @@
 // Define a type, or change it. What the server would refuse is refused by the server, and shown at its field; what it
 // would fire is shown while the schedule is typed.
 
-import { Button, Group, MultiSelect, NativeSelect, SegmentedControl, SimpleGrid, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { Anchor, Button, Group, MultiSelect, NativeSelect, SegmentedControl, SimpleGrid, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ApiError, get, part, post, put } from "../api";
 import { parse, writeJson } from "../json";
+import { Link } from "../router";
 import { oneLine } from "../text";
 import type { CalendarSummary, Page, SchedulePreview, TaskConfig } from "../types";
 import { useUnsaved } from "../unsaved";
@@ -305,6 +306,7 @@ function Calendars({ draft, set, faults }: Part): ReactNode {
       <div>
         <Text size="xs" c="dimmed">{t("configs.no_calendars")}</Text>
         <Command text="rota calendar put holidays --country CN --holidays" />
+        <CalendarsLink />
       </div>
     );
   }
@@ -318,8 +320,15 @@ function Calendars({ draft, set, faults }: Part): ReactNode {
       {draft.only.length + draft.exclude.length > 0 && (
         <NativeSelect label={t("configs.on_excluded")} data={(["skip", "run_before", "run_after"] as const).map((value) => ({ value, label: t(`configs.excluded_${value}`) }))} value={draft.onExcluded} onChange={(event) => set("onExcluded", event.currentTarget.value)} error={faults("schedule.on_excluded")} />
       )}
+      <CalendarsLink />
     </>
   );
+}
+
+/** Beside the form, of which nothing is lost. */
+function CalendarsLink(): ReactNode {
+  const { t } = useTranslation();
+  return <Anchor component={Link} to="/calendars" target="_blank" size="xs">{t("configs.edit_calendars")}</Anchor>;
 }
 
 function setDraftMode(mode: Mode, set: Put): void {
