@@ -61,18 +61,29 @@ def test_who_interrupts_again_is_told_how_many_stay_and_what_cancels_them(bench:
     assert run(["bench", "-n", "5", "--url", "http://127.0.0.1:9000"]) == FAILURE
     _, told, line = capsys.readouterr().err.splitlines()
     mark = sent_to(bench.api, "/tasks:cancel")[0]["metadata"]["bench"]
-    assert told == "error: interrupted; 1,000 tasks of the run still wait or run"
+    assert told == "error: interrupted; of the run 1,000 tasks will still run"
     selection = f"--type sample_noop --metadata bench={mark}"
     assert line == f"try: rota task cancel {selection} --yes --url http://127.0.0.1:9000"
     counted = bench.api.sent[-1].url.params
     assert (counted["metadata.bench"], counted.get_list("status")) == (mark, ["PENDING", "PROCESSING", "RETRYING"])
 
 
+def test_who_interrupts_again_when_all_has_run_is_told_of_nothing(bench: Bench, capsys: Printed) -> None:
+    def leave_nothing(request: httpx2.Request) -> httpx2.Response:
+        bench.api.on("GET /tasks", page())
+        return interrupt(request)
+
+    bench.api.on("POST /tasks:cancel", interrupt)
+    bench.api.on("POST /tasks:batch", leave_nothing)
+    assert run(["bench", "-n", "5"]) == FAILURE
+    assert capsys.readouterr().err.split()[-1:] == ["interrupted"], "and nothing to try"
+
+
 def test_who_interrupts_the_count_too_is_told_without_a_number(bench: Bench, capsys: Printed) -> None:
     bench.api.on("POST /tasks:cancel", interrupt)
     stop_at(bench, "GET /tasks", answer=interrupt)
     assert run(["bench", "-n", "5"]) == FAILURE
-    assert "error: interrupted; what is left of the run still waits" in capsys.readouterr().err
+    assert "error: interrupted; what is left of the run stays" in capsys.readouterr().err
 
 
 def test_a_server_that_goes_away_is_told_and_what_was_left_too(bench: Bench, capsys: Printed) -> None:

@@ -43,8 +43,7 @@ class Leftovers:
         except RotaError as error:
             click.echo(f"what is left of the run was not cancelled: {error}", err=True)
         except KeyboardInterrupt:
-            fix = f"rota task cancel --type {TYPE} --metadata {MARK}={self.mark} --yes"
-            raise CheckFailedError(f"interrupted; {self._count()}", fix=fix) from None
+            self._leave()
         if cancelled:
             verb = "was left is" if cancelled == 1 else "were left are"
             click.echo(f"{count_tasks(cancelled)} that {verb} cancelled", err=True)
@@ -58,7 +57,16 @@ class Leftovers:
             progress=lambda done: self.tell(CANCELLED, before + done.changed),
         ).changed
 
-    def _count(self) -> str:
+    def _leave(self) -> None:
+        """Say what stays, if anything does."""
+        number = self._count()
+        if number == 0:
+            return
+        told = "what is left of the run stays" if number is None else f"of the run {count_tasks(number)} will still run"
+        fix = f"rota task cancel --type {TYPE} --metadata {MARK}={self.mark} --yes"
+        raise CheckFailedError(f"interrupted; {told}", fix=fix) from None
+
+    def _count(self) -> int | None:
         """How many, unless that is interrupted too, or the server is away."""
         number = 0
         try:
@@ -67,8 +75,8 @@ class Leftovers:
                 if number % PAGE == 0:
                     self.tell(LEFT, number)
         except (RotaError, KeyboardInterrupt):
-            return "what is left of the run still waits"
-        return f"{count_tasks(number)} of the run still {'waits or runs' if number == 1 else 'wait or run'}"
+            return None
+        return number
 
 
 def count_tasks(number: int) -> str:
