@@ -2,74 +2,29 @@
 
 import json
 import os
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import httpx2
-import msgspec
 import pytest
-from rich.progress import Progress
 
 from rota.client.folder import PLACE_FILE
 from rota.interfaces.cli import bench as command
-from rota.interfaces.cli.bench_run import LONE, Run, Spread
-from rota.interfaces.cli.errors import FAILURE, UNAVAILABLE, USAGE
+from rota.interfaces.cli.bench_run import LONE, Spread
+from rota.interfaces.cli.errors import FAILURE, USAGE
 from rota.interfaces.cli.main import run
 from tests.unit.client.dial import problem
-from tests.unit.interfaces.fake_api import CLUSTER, WORKER, FakeApi, page, task_like
+from tests.unit.interfaces.fake_api import CLUSTER, CONFIG, WORKER, FakeApi, page
+from tests.unit.interfaces.fake_bench import Bench, count, keep_waiting, moment, sent_to, stop_at, watch_bars
 from tests.unit.interfaces.test_cli_tasks import EXPLAINED
 
 Printed = pytest.CaptureFixture[str]
 BATCH = 4
 
 
-class Bench:
-    """A server that runs what it is given: each task starts 10 ms after its creation and takes 20 ms."""
-
-    def __init__(self, api: FakeApi) -> None:
-        self.api = api
-        self.worker_id: Any = None
-        self.tasks: list[dict[str, Any]] = []
-        api.on("POST /tasks", lambda request: self._create(json.loads(request.content), status=201))
-        api.on("POST /tasks:batch", self._create_many)
-        api.on("POST /tasks:cancel", {"matched": 0, "changed": 0, "skipped": 0, "has_more": False})
-
-    def _create(self, wish: dict[str, Any], *, status: int) -> httpx2.Response:
-        number = len(self.tasks)
-        made = task_like(
-            id=str(number + 1),
-            type="sample_noop",
-            status="SUCCESS",
-            metadata=wish["metadata"],
-            worker_id=self.worker_id,
-            created_at=moment(number),
-            started_at=moment(number, 10),
-            completed_at=moment(number, 30),
-        )
-        self.tasks.append(made)
-        self.api.on(f"GET /tasks/{made['id']}", made)
-        newest = self.tasks[: LONE - 1 : -1]
-        self.api.on("GET /tasks", page(*newest))
-        return httpx2.Response(status, json=made)
-
-    def _create_many(self, request: httpx2.Request) -> httpx2.Response:
-        wishes = json.loads(request.content)["tasks"]
-        answers = [self._create(wish, status=201) for wish in wishes]
-        return httpx2.Response(201, json={"ids": [json.loads(answer.content)["id"] for answer in answers]})
-
-
-def moment(second: int, milliseconds: int = 0) -> str:
-    return f"2030-06-01T12:{second // 60:02d}:{second % 60:02d}.{milliseconds:03d}000Z"
-
-
 @pytest.fixture
 def bench(api: FakeApi) -> Bench:
     return Bench(api)
-
-
-def sent_to(api: FakeApi, path: str) -> list[Any]:
-    return [msgspec.json.decode(sent.content) for sent in api.sent if sent.url.path.endswith(path)]
 
 
 def test_the_figures_are_those_of_the_servers_record(bench: Bench, capsys: Printed) -> None:
@@ -109,13 +64,38 @@ def test_who_ran_the_tasks_and_how_many_at_once_stands_beside_the_rates(bench: B
     assert (found["workers"], found["capacity"]) == (1, WORKER["capacity"])
 
 
+@pytest.mark.parametrize(("number", "is_told"), [(299, False), (300, True)])
+def test_of_few_tasks_nothing_is_said_of_the_queue(
+    bench: Bench, capsys: Printed, *, number: int, is_told: bool
+) -> None:
+    assert run(["bench", "-n", str(number)]) == 0
+    assert ("most of it is waiting in the queue" in capsys.readouterr().out) is is_told
+
+
+def queues(*, ready: int, running: int) -> dict[str, Any]:
+    levels = [{"priority": level, "ready": ready if level == 0 else 0, "oldest_age_seconds": None} for level in (9, 0)]
+    return {"items": levels, "delayed": 7, "assigned": 1, "running": running}
+
+
+def test_what_was_there_before_is_told_before_and_in_the_result(bench: Bench, capsys: Printed) -> None:
+    bench.api.on("GET /queues", queues(ready=17_000, running=10))
+    assert run(["bench", "-n", "5"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.startswith("note: 17,011 tasks stood in the queues or ran before this")
+    assert bench.api.sent[0].url.path.endswith("/queues"), "before there is any task of this run"
+    assert "others 17,011 tasks stood in the queues or ran" in " ".join(printed.out.split())
+    assert run(["bench", "-n", "5", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["others"] == 17_011
+
+
 def test_somebody_who_looks_sees_two_bars(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[tuple[int, Any]] = []
+    shown: list[tuple[str, int, str]] = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr(Progress, "update", lambda _self, bar, completed: shown.append((bar, completed)))
+    watch_bars(monkeypatch, shown)
     assert run(["bench", "-n", "6", "--batch", "3"]) == 0
-    assert [number for bar, number in shown if bar == 0] == [3, 6, 6, 6]
-    assert [number for bar, number in shown if bar == 1] == [0, 0, 3, 6]
+    assert [number for what, number, _ in shown if what == "created"] == [3, 6]
+    assert [number for what, number, _ in shown if what == "ended"] == [3, 6]
+    assert shown[-1][2].endswith("/s"), "the rate"
 
 
 def test_a_type_that_nobody_knows_is_told_with_what_to_type(api: FakeApi, capsys: Printed) -> None:
@@ -123,7 +103,28 @@ def test_a_type_that_nobody_knows_is_told_with_what_to_type(api: FakeApi, capsys
     api.on("POST /tasks", problem(422, "invalid_request", errors=errors))
     assert run(["bench"]) == FAILURE
     assert capsys.readouterr().err.splitlines()[-1] == "try: rota worker --app rota.sdk.samples"
-    assert [sent.method for sent in api.sent] == ["POST", "GET"], "there is nothing to cancel"
+    assert [sent.method for sent in api.sent] == ["GET", "POST", "GET", "GET"], "there is nothing to cancel"
+
+
+@pytest.mark.parametrize(
+    ("config", "told", "line"),
+    [
+        (
+            {**CONFIG, "enabled": False},
+            "sample_noop is paused: no new task of it is taken",
+            "rota config-type resume sample_noop --url http://127.0.0.1:9000",
+        ),
+        (CONFIG, "type: is refused for another reason", "rota bench --help"),
+    ],
+)
+def test_a_type_that_is_known_and_not_taken_is_told_with_the_reason(
+    api: FakeApi, capsys: Printed, config: dict[str, Any], told: str, line: str
+) -> None:
+    errors = [{"field": "type", "problem": "is refused for another reason"}]
+    api.on("POST /tasks", problem(422, "invalid_request", errors=errors))
+    api.on("GET /task-configs/sample_noop", config)
+    run(["bench", "--url", "http://127.0.0.1:9000"])
+    assert capsys.readouterr().err.splitlines() == [f"error: {told}", f"try: {line}"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_where_others_can_join_a_worker_is_to_be_started_which_takes_no_url(api:
     api.on("GET /cluster", {**CLUSTER, "coordinator": "redis"})
     assert run(["bench", "--url", "http://127.0.0.1:9000"]) == FAILURE
     first, last = capsys.readouterr().err.splitlines()
-    assert "a worker with the samples is needed, with the settings of that server" in first
+    assert "a worker with the samples is needed, with the settings (--config) of that server" in first
     assert last == "try: rota worker --app rota.sdk.samples"
 
 
@@ -180,122 +181,16 @@ def test_where_no_worker_takes_it_the_reason_is_told_and_the_task_cancelled(
     assert printed.splitlines()[-1] == "try: rota worker --app rota.sdk.samples"
 
 
-def keep_waiting(bench: Bench) -> None:
-    """Every task of this server stays where it is."""
-    create = bench._create
-
-    def create_waiting(wish: dict[str, Any], *, status: int) -> httpx2.Response:
-        answer = create(wish, status=status)
-        waiting = {**json.loads(answer.content), "status": "PENDING", "started_at": None, "completed_at": None}
-        bench.api.on(f"GET /tasks/{waiting['id']}", waiting)
-        return httpx2.Response(status, json=waiting)
-
-    bench._create = create_waiting  # type: ignore[method-assign]
-
-
-def count(changed: int) -> httpx2.Response:
-    return httpx2.Response(200, json={"matched": changed, "changed": changed, "skipped": 0, "has_more": False})
-
-
-def interrupt(_request: httpx2.Request) -> httpx2.Response:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("route", ["POST /tasks:batch", "GET /tasks"])
-def test_an_interrupted_run_cancels_what_is_left_of_it(bench: Bench, capsys: Printed, route: str) -> None:
-    sweeps = iter([500, 3, 0])
-    bench.api.on("POST /tasks:cancel", lambda _: count(next(sweeps)))
-    stop_at(bench, route, answer=interrupt)
-    assert run(["bench", "-n", "5"]) == FAILURE
-    first = sent_to(bench.api, "/tasks:cancel")[0]
-    assert first["type"] == ["sample_noop"]
-    assert first["metadata"] == bench.tasks[0]["metadata"]
-    assert "SUCCESS" not in first["status"]
-    assert "503 tasks that were left are cancelled" in capsys.readouterr().err
-
-
-def stop_at(bench: Bench, route: str, *, answer: Callable[[httpx2.Request], httpx2.Response]) -> None:
-    """From the first batch on, this is what the server answers there."""
-    create_many = bench._create_many
-
-    def answer_late(request: httpx2.Request) -> httpx2.Response:
-        made = create_many(request)
-        bench.api.on(route, answer)
-        return made
-
-    bench.api.on("POST /tasks:batch", answer if route == "POST /tasks:batch" else answer_late)
-
-
-def test_a_server_that_goes_away_is_told_and_what_was_left_too(bench: Bench, capsys: Printed) -> None:
-    away = problem(503, "unavailable", detail="the store is away", headers={"Retry-After": "600"})
-    bench.api.on("POST /tasks:cancel", away)
-    bench.api.on("POST /tasks:batch", away)
-    assert run(["bench", "-n", "5"]) == UNAVAILABLE
-    assert "was not cancelled: the store is away" in capsys.readouterr().err
-
-
-def test_a_run_whose_time_is_over_before_the_batches_says_that_none_was_created(
+def test_where_workers_are_only_busy_no_other_is_asked_for(
     bench: Bench, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "parse_duration", lambda *_: timedelta(seconds=-1))
-    assert run(["bench", "-n", "5", "--url", "http://127.0.0.1:9000"]) == FAILURE
-    first, last = capsys.readouterr().err.splitlines()
-    told = "0 of the 20 that run one after the other had ended, and none of the 5 tasks was created"
-    assert first == f"error: gave up after 5m: {told}"
-    assert last == "try: rota top --url http://127.0.0.1:9000"
-
-
-@pytest.fixture
-def short(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A server on which time is over as soon as the ten of a run are created."""
-
-    def left(_run: Run) -> timedelta:
-        if len(bench.tasks) == LONE + 10:
-            raise TimeoutError
-        return timedelta(minutes=1)
-
-    monkeypatch.setattr(Run, "_left", left)
-    return bench
-
-
-def end_some(bench: Bench, ended: int) -> None:
-    """The server has so many of them ended when it is asked, and the others cancelled."""
-
-    def list_then(_request: httpx2.Request) -> httpx2.Response:
-        assert sent_to(bench.api, "/tasks:cancel"), "what is left is cancelled before it is counted"
-        done, rest = bench.tasks[LONE : LONE + ended], bench.tasks[LONE + ended :]
-        return httpx2.Response(200, json=page(*({**task, "status": "CANCELLED"} for task in rest), *done))
-
-    stop_at(bench, "GET /tasks", answer=list_then)
-
-
-TEN = ["bench", "-n", "10", "--batch", "5", "--timeout", "7m"]
-
-
-def test_a_run_that_is_given_up_tells_what_ended_at_which_rate_and_what_fits(short: Bench, capsys: Printed) -> None:
-    end_some(short, 4)
-    assert run([*TEN, "--url", "http://127.0.0.1:9000"]) == FAILURE
-    printed = capsys.readouterr()
-    first, last = printed.err.splitlines()
-    rate = "4 had ended (1.3 tasks/s over 3.0 s, from the first create to the last result), 6 had not"
-    assert first == f"error: gave up after 7m: 10 of 10 tasks were created; {rate}"
-    assert last == "try: rota bench -n 2 --timeout 7m --batch 5 --url http://127.0.0.1:9000"
-    assert not printed.out
-
-
-def test_a_run_of_which_nothing_ended_has_no_rate(short: Bench, capsys: Printed) -> None:
-    end_some(short, 0)
-    assert run(TEN) == FAILURE
-    first, last = capsys.readouterr().err.splitlines()
-    assert first == "error: gave up after 7m: 10 of 10 tasks were created, and none had ended"
-    assert last == "try: rota top"
-
-
-def test_a_run_that_is_given_up_and_whose_record_is_away_claims_nothing(short: Bench, capsys: Printed) -> None:
-    stop_at(short, "GET /tasks", answer=lambda _: problem(403, "permission_denied"))
-    assert run(TEN) == FAILURE
-    first = capsys.readouterr().err.splitlines()[0]
-    assert first.endswith("10 of 10 tasks were created; the server does not say how many have ended")
+    monkeypatch.setattr("rota.interfaces.cli.bench_run.PATIENCE", timedelta(0))
+    keep_waiting(bench)
+    bench.api.on("GET /tasks/1/explain", {**EXPLAINED, "reason": "queued", "sentence": "Others are before it."})
+    assert run(["bench"]) == FAILURE
+    *_, told, line = capsys.readouterr().err.splitlines()
+    assert told == "error: sample_noop did not run within 0 s: Others are before it."
+    assert line == "try: rota top"
 
 
 def crowd(bench: Bench, *, at_once: int, took_ms: int) -> None:
@@ -327,7 +222,9 @@ def test_where_capacity_is_the_limit_it_is_said_with_the_setting(
     bench.api.on("GET /workers", page(WORKER))
     crowd(bench, at_once=at_once, took_ms=took_ms)
     assert run(["bench", "-n", "100"]) == 0
-    assert ("start workers with --set worker.capacity=500, and measure again" in capsys.readouterr().out) is is_limit
+    assert (
+        "start your workers with --set worker.capacity=500, and measure again" in capsys.readouterr().out
+    ) is is_limit
 
 
 def test_programs_are_told_whether_capacity_is_the_limit(bench: Bench, capsys: Printed) -> None:
@@ -401,26 +298,6 @@ def test_tasks_of_a_node_whose_clock_is_behind_are_found(bench: Bench, capsys: P
     stop_at(bench, "GET /tasks", answer=list_by_ids)
     assert run(["bench", "-n", "5", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["tasks"] == 5
-
-
-def test_whoever_interrupts_the_first_submission_leaves_nothing_behind(bench: Bench, capsys: Printed) -> None:
-    def interrupt_the_answer(request: httpx2.Request) -> httpx2.Response:
-        bench._create(json.loads(request.content), status=201)
-        raise KeyboardInterrupt
-
-    bench.api.on("POST /tasks", interrupt_the_answer)
-    assert run(["bench", "-n", "5"]) == FAILURE
-    (swept,) = sent_to(bench.api, "/tasks:cancel")
-    assert swept["metadata"] == bench.tasks[0]["metadata"]
-
-
-def test_a_server_that_was_never_asked_has_nothing_to_cancel(api: FakeApi, capsys: Printed) -> None:
-    def refuse(_request: httpx2.Request) -> httpx2.Response:
-        raise httpx2.ConnectError("connection refused")
-
-    api.on("POST /tasks", refuse)
-    assert run(["bench", "--url", "http://127.0.0.1:9000"]) == UNAVAILABLE
-    assert "cancelled" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["-n", "0"], ["-n", "100001"], ["--batch", "1001"], ["--timeout", "soon"]])

@@ -5,7 +5,7 @@ the rate at which this client created. Whatever ends a run before its time, what
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.domain.errors import InvalidError, RotaError, UnavailableError
+from rota.domain.errors import InvalidError, NotFoundError, RotaError, UnavailableError
+from rota.domain.waiting import Reason
+from rota.interfaces.cli.bench_left import CREATED, ENDED, MARK, PAGE, READ, TYPE, Leftovers, Tell, count_tasks
 from rota.interfaces.cli.errors import NOT_ASKED, CheckFailedError
 
 if TYPE_CHECKING:
@@ -22,15 +24,10 @@ if TYPE_CHECKING:
     from rota.client.sync_wire import SyncClock
     from rota.sdk.views import TaskView
 
-TYPE = "sample_noop"
-MARK = "bench"  # the metadata by which the tasks of a run are found again
 PAYLOAD = {"filler": "a hundred bytes or so, as an ordinary task has them; nobody reads what is written here"}
 LONE = 20  # tasks that are submitted one after the other, each when the one before has ended
 PATIENCE = timedelta(seconds=10)  # for the first of all: longer than a cluster takes to find a new leader
-PAGE = 1000
 MOST_SKEW = timedelta(hours=1)  # between the clock of the store and that of the node that numbers tasks
-MOST_SWEEPS = 5  # a batch that was on its way when the run was interrupted comes after the first
-LIVE = ("PENDING", "PROCESSING", "RETRYING")
 NEARLY_ALL = 0.8  # of the places of all workers, which were taken at once
 MUCH_SLOWER = 3  # times as long as alone: then it is not for want of places that tasks wait
 
@@ -58,7 +55,7 @@ class Unfinished:
 
     lone: int  # that had ended, of those that are run one after the other
     created: int = 0  # of the many
-    ended: int | None = 0  # of those, without what was cancelled; None: the server does not tell
+    ended: int | None = 0  # of those, in time and not cancelled; None: the server does not tell
     seconds: float = 0.0  # from the first create to the last result
 
 
@@ -77,6 +74,7 @@ class Figures:
     tasks: int
     batch: int
     succeeded: int
+    others: int | None  # tasks that stood in the queues or ran when it began; None: the server does not tell
     workers: int  # that ran them …
     capacity: int | None  # … and how many tasks they hold at once, all together; None: the server does not tell
     limited_by_capacity: bool  # whether tasks waited for one of these places, not for a machine that was busy
@@ -88,9 +86,6 @@ class Figures:
     result: Spread
 
 
-Tell = Callable[[int, int], None]  # how many are created, and about how many of them have ended
-
-
 @dataclass(slots=True)
 class Run:
     """To be made once for each run."""
@@ -100,29 +95,36 @@ class Run:
     tasks: int
     batch: int
     most: timedelta
+    tell: Tell
     _mark: str = field(default_factory=lambda: secrets.token_hex(6))
     _until: float = 0.0
+    _begun: float = 0.0  # to create the many
     _has_begun: bool = False
+    _others: int | None = None
     _lone: list["TaskView"] = field(default_factory=list)
     _created: int = 0
 
-    def __call__(self, tell: Tell) -> Figures:
+    def __call__(self) -> Figures:
         """Measure; `GaveUpError` when it takes longer than it may, `NobodyError` where nothing runs."""
+        self._others = self._count_others()
+        if self._others:
+            told = f"{count_tasks(self._others)} stood in the queues or ran before this"
+            click.echo(f"note: {told}: what is measured is what they leave", err=True)
         self._until = self.clock.monotonic() + self.most.total_seconds()
         try:
             with self._cleaning_up():
-                return self._measure(tell)
+                return self._measure()
         except TimeoutError:
             raise GaveUpError(self._look_back()) from None
 
-    def _measure(self, tell: Tell) -> Figures:
+    def _measure(self) -> Figures:
         self._lone.append(self._probe())
         while len(self._lone) < LONE:
             self._lone.append(self._run_one())
-        seconds, ends = self._create(tell)
+        seconds, ends = self._create()
         for created, task_id in ends:  # the last of each batch: those before it have ended too, or nearly so
             self.client.tasks.wait(task_id, self._left())
-            tell(self.tasks, created)
+            self.tell(ENDED, created)
         many = [
             task if task.status.is_final else self.client.tasks.wait(task.id, self._left()) for task in self._list()
         ]
@@ -134,8 +136,18 @@ class Run:
         found = _figures(self, self._lone, many=many, seconds=seconds)
         return replace(found, capacity=capacity, limited_by_capacity=is_limit)
 
+    def _count_others(self) -> int | None:
+        try:
+            queues = self.client.queues()
+        except RotaError as error:
+            if error.code in NOT_ASKED:
+                raise
+            return None  # it is there to explain the others, and they are worth more
+        return sum(level.ready for level in queues.items) + queues.assigned + queues.running
+
     def _look_back(self) -> Unfinished:
-        """Asked after the rest was cancelled, so that nothing ends between one count and the other."""
+        """Asked after the rest was cancelled, so that nothing ends between one count and the other; what ended while
+        it was cancelled came too late."""
         found = Unfinished(lone=len(self._lone), created=self._created)
         if not self._created:
             return found
@@ -143,7 +155,11 @@ class Run:
             listed = self._list()
         except RotaError:  # that time is over is worth more
             return replace(found, ended=None)
-        ended = [task for task in listed if task.status.is_final and task.status != "CANCELLED"]
+        if not listed:
+            return found
+        last = min(task.created_at for task in listed) + timedelta(seconds=self._until - self._begun)
+        ran = [task for task in listed if task.status != "CANCELLED"]
+        ended = [task for task in ran if task.completed_at is not None and task.completed_at <= last]
         return replace(found, ended=len(ended), seconds=_seconds(listed, ended=ended))
 
     def _probe(self) -> "TaskView":
@@ -154,22 +170,34 @@ class Run:
         except RotaError as error:
             self._has_begun = isinstance(error, UnavailableError) and error.code not in NOT_ASKED
             if isinstance(error, InvalidError) and error.field == "type":
-                raise NobodyError(f"no worker of this installation has ever had {TYPE}") from error
+                self._check_type()
             raise
         patience = min(PATIENCE, self._left())
         try:
             return handle.wait(patience)
         except TimeoutError:
             found = self.client.tasks.explain(handle.id)
-        raise NobodyError(f"{TYPE} did not run within {patience.total_seconds():.0f} s: {found.sentence}")
+        problem = f"{TYPE} did not run within {patience.total_seconds():.0f} s: {found.sentence}"
+        raise NobodyError(problem) if found.reason == Reason.NO_WORKER else CheckFailedError(problem, fix="rota top")
+
+    def _check_type(self) -> None:
+        """Why the server does not take it, where that is not what it said."""
+        try:
+            config = self.client.configs.get(TYPE)
+        except NotFoundError as error:
+            raise NobodyError(f"no worker of this installation has ever had {TYPE}") from error
+        if not config.enabled:
+            raise CheckFailedError(
+                f"{TYPE} is paused: no new task of it is taken", fix=f"rota config-type resume {TYPE}"
+            )
 
     def _run_one(self) -> "TaskView":
         return self.client.submit(TYPE, PAYLOAD, metadata={MARK: self._mark}).wait(self._left())
 
-    def _create(self, tell: Tell) -> tuple[float, list[tuple[int, str]]]:
+    def _create(self) -> tuple[float, list[tuple[int, str]]]:
         """How long it took; and for each batch how many there were by then, and its last task."""
         ends: list[tuple[int, str]] = []
-        began, created = self.clock.monotonic(), 0
+        self._begun, created = self.clock.monotonic(), 0
         while created < self.tasks:
             self._left()
             payloads = [PAYLOAD] * min(self.batch, self.tasks - created)
@@ -177,15 +205,21 @@ class Run:
             created += len(handles)
             self._created = created
             ends.append((created, handles[-1].id))
-            tell(created, 0)
-        return self.clock.monotonic() - began, ends
+            self.tell(CREATED, created)
+        return self.clock.monotonic() - self._begun, ends
 
     def _list(self) -> list["TaskView"]:
         """All tasks of the batches that are on record."""
         known = {task.id for task in self._lone}
         since = self._lone[0].created_at - MOST_SKEW  # only so that the server need not look through all it has
         listed = self.client.tasks.list(page_size=PAGE, type=TYPE, metadata={MARK: self._mark}, created_after=since)
-        return [task for task in listed if task.id not in known]
+        found = list["TaskView"]()
+        for task in listed:
+            if task.id not in known:
+                found.append(task)
+                if len(found) % PAGE == 0:
+                    self.tell(READ, len(found))
+        return found
 
     def _find_capacity(self, ran: Sequence["TaskView"]) -> int | None:
         ids = {task.worker_id for task in ran}
@@ -206,33 +240,8 @@ class Run:
             yield
         except BaseException:
             if self._has_begun:
-                self._cancel_rest()
+                Leftovers(self.client, self._mark, self.tell).cancel()
             raise
-
-    def _cancel_rest(self) -> None:
-        """As far as the server lets us: what made us stop is worth more than what fails now."""
-        cancelled = 0
-        try:
-            for _ in range(MOST_SWEEPS):
-                changed = self._sweep()
-                cancelled += changed
-                if not changed:
-                    break
-        except RotaError as error:
-            click.echo(f"what is left of the run was not cancelled: {error}", err=True)
-        if cancelled:
-            verb = "was left is" if cancelled == 1 else "were left are"
-            click.echo(f"{count_tasks(cancelled)} that {verb} cancelled", err=True)
-
-    def _sweep(self) -> int:
-        marked = {MARK: self._mark}
-        reason = "rota bench ended before them"
-        return self.client.tasks.cancel_all(type=TYPE, status=LIVE, metadata=marked, reason=reason).changed
-
-
-def count_tasks(number: int) -> str:
-    """In words: `1 task`."""
-    return f"{number:,} task{'' if number == 1 else 's'}"
 
 
 def lacks_places(lone: Sequence["TaskView"], many: Sequence["TaskView"], *, capacity: int) -> bool:
@@ -270,6 +279,7 @@ def _figures(run: Run, lone: Sequence["TaskView"], *, many: Sequence["TaskView"]
     return Figures(
         tasks=len(many),
         batch=run.batch,
+        others=run._others,
         succeeded=sum(task.status == "SUCCESS" for task in many),
         workers=len({task.worker_id for task in many} - {None}),
         capacity=None,
