@@ -70,11 +70,11 @@ class Aim:
 AT_LEAST, AT_MOST = "≥", "≤"
 
 
-def at_least(bar: float, what: str, reached: Callable[[Run], float], *, form: str = "{:,.0f}") -> Aim:
+def at_least(bar: float, what: str, *, reached: Callable[[Run], float], form: str = "{:,.0f}") -> Aim:
     return Aim(what, AT_LEAST, bar, reached, form)
 
 
-def at_most(bar: float, what: str, reached: Callable[[Run], float], *, form: str = "{:,.0f}") -> Aim:
+def at_most(bar: float, what: str, *, reached: Callable[[Run], float], form: str = "{:,.0f}") -> Aim:
     return Aim(what, AT_MOST, bar, reached, form)
 
 
@@ -91,55 +91,57 @@ def _start(place: str, part: str) -> Callable[[Run], float]:
 
 
 AIMS = (
-    at_least(20_000, "Redis + MariaDB, tasks/s", lambda run: run.both(MAIN)),
-    at_least(0.5, "the same, of its floor", lambda run: run.share(f"{MAIN}{BOTH}"), form="{:.0%}"),
-    at_least(25_000, "Redis + PostgreSQL, tasks/s", lambda run: run.both(POSTGRES)),
-    at_least(12_000, "PostgreSQL alone, tasks/s", lambda run: run.both("sql+postgresql")),
-    at_least(25_000, "SQLite, one process, tasks/s", lambda run: run.both("embedded")),
+    at_least(20_000, "Redis + MariaDB, tasks/s", reached=lambda run: run.both(MAIN)),
+    at_least(0.5, "the same, of its floor", reached=lambda run: run.share(f"{MAIN}{BOTH}"), form="{:.0%}"),
+    at_least(25_000, "Redis + PostgreSQL, tasks/s", reached=lambda run: run.both(POSTGRES)),
+    at_least(12_000, "PostgreSQL alone, tasks/s", reached=lambda run: run.both("sql+postgresql")),
+    at_least(25_000, "SQLite, one process, tasks/s", reached=lambda run: run.both("embedded")),
     at_least(
         4,
         "the fastest other Python queue on Redis, by Rota on Redis",
-        _over_fastest_on_redis("redis-only"),
+        reached=_over_fastest_on_redis("redis-only"),
         form="{:.1f} ×",
     ),
-    at_least(4, "the same, by Rota on Redis + MariaDB", _over_fastest_on_redis(MAIN), form="{:.1f} ×"),
+    at_least(4, "the same, by Rota on Redis + MariaDB", reached=_over_fastest_on_redis(MAIN), form="{:.1f} ×"),
     at_least(
         1.2,
         "PgQueuer in batches of 500, by Rota on Redis + PostgreSQL",
-        lambda run: run.over("pgqueuer", POSTGRES),
+        reached=lambda run: run.over("pgqueuer", POSTGRES),
         form="{:.2f} ×",
     ),
     at_least(
         5_000,
         "single creates/s over HTTP, 32 connections, worked on meanwhile",
-        lambda run: run.value("HTTP, one by one, 32 at once, worked on meanwhile"),
+        reached=lambda run: run.value("HTTP, one by one, 32 at once, worked on meanwhile"),
     ),
-    at_least(30_000, "creates/s over HTTP in batches", lambda run: run.value("HTTP, batches of 1,000")),
-    at_most(3, "create to start, idle, median in ms", _start("mariadb + redis, idle", "p50"), form="{:.1f}"),
-    at_most(10, "the same, p99", _start("mariadb + redis, idle", "p99"), form="{:.1f}"),
-    at_most(1, "the same embedded, median", _start("embedded, idle", "p50"), form="{:.2f}"),
-    at_most(50, "the same at half load, p99", _start("mariadb + redis, at half load", "p99")),
-    at_least(60_000, "one scheduler's grants/s", lambda run: run.value(FIRST_OF_GROWTH)),
-    at_least(0.85, "with ten million ended tasks, of empty", _with_history, form="{:.0%}"),
+    at_least(30_000, "creates/s over HTTP in batches", reached=lambda run: run.value("HTTP, batches of 1,000")),
+    at_most(3, "create to start, idle, median in ms", reached=_start("mariadb + redis, idle", "p50"), form="{:.1f}"),
+    at_most(10, "the same, p99", reached=_start("mariadb + redis, idle", "p99"), form="{:.1f}"),
+    at_most(1, "the same embedded, median", reached=_start("embedded, idle", "p50"), form="{:.2f}"),
+    at_most(50, "the same at half load, p99", reached=_start("mariadb + redis, at half load", "p99")),
+    at_least(60_000, "one scheduler's grants/s", reached=lambda run: run.value(FIRST_OF_GROWTH)),
+    at_least(0.85, "with ten million ended tasks, of empty", reached=_with_history, form="{:.0%}"),
     at_most(
         1.3,
         "CPU of a grant: 200 workers instead of 3",
-        lambda run: run.share(f"200 workers: {GRANT_CPU}"),
+        reached=lambda run: run.share(f"200 workers: {GRANT_CPU}"),
         form="{:.2f} ×",
     ),
     at_most(
         1.2,
         "CPU of a grant: a million queued instead of 3,000",
-        lambda run: run.share(f"1,000,000 queued: {GRANT_CPU}"),
+        reached=lambda run: run.share(f"1,000,000 queued: {GRANT_CPU}"),
         form="{:.2f} ×",
     ),
-    at_most(40, "Redis with a million queued, MiB", lambda run: run.value("1,000,000 queued: redis")),
-    at_most(150, "the scheduler with them, MiB", lambda run: run.value("1,000,000 queued: scheduler")),
-    at_most(120, "a worker after work, MiB", lambda run: run.most("after work: worker-1", "after work: worker-2")),
+    at_most(40, "Redis with a million queued, MiB", reached=lambda run: run.value("1,000,000 queued: redis")),
+    at_most(150, "the scheduler with them, MiB", reached=lambda run: run.value("1,000,000 queued: scheduler")),
+    at_most(
+        120, "a worker after work, MiB", reached=lambda run: run.most("after work: worker-1", "after work: worker-2")
+    ),
     at_most(
         3,
         "an idle cluster of 3 pods and 10 workers, % of a core",
-        lambda run: run.value("idle cluster: all of Rota"),
+        reached=lambda run: run.value("idle cluster: all of Rota"),
         form="{:.1f}",
     ),
 )

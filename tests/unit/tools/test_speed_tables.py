@@ -27,4 +27,4 @@ def test_a_page_without_the_marks_is_a_mistake(page: str) -> None:
 )
 def test_an_aim_is_held_or_not_by_what_was_measured(aim: Callable[..., Aim], bar: float, verdict: str) -> None:
     run = Run({"began_at": "2026-11-19T00:00:00Z", "figures": [{"name": "rate", "value": 100}]})
-    assert aim(bar, "rate", lambda run: run.value("rate")).row(run).endswith(f"| 100 | {verdict} |")
+    assert aim(bar, "rate", reached=lambda run: run.value("rate")).row(run).endswith(f"| 100 | {verdict} |")
