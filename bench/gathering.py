@@ -8,7 +8,7 @@ from subprocess import SubprocessError
 
 from asyncpg.exceptions import InterfaceError, PostgresError
 
-from bench.outcome import Figure, Outcome
+from bench.outcome import UNFINISHED, Figure, Outcome
 from bench.usage import MachineWatch, cpu_seconds
 from rota.domain.errors import RotaError
 
@@ -28,7 +28,9 @@ FAILURES = (
 
 
 def gather(parts: Mapping[str, Part], outcome: Outcome, *, folder: Path, say: Callable[[str], None]) -> None:
-    """What a part found before it failed is kept, and the failure is told."""
+    """What a part found before it failed is kept, and the failure is told. After each part it is written what there is
+    by then: a run that is ended early leaves that, under a name of its own."""
+    outcome.left = list(parts)
     for number, (name, measure) in enumerate(parts.items(), start=1):
         say(f"[{number} of {len(parts)}] {name}")
         watch, before = MachineWatch(), cpu_seconds(os.getpid())
@@ -36,8 +38,13 @@ def gather(parts: Mapping[str, Part], outcome: Outcome, *, folder: Path, say: Ca
             for figure in measure():
                 others = watch.read(cpu_seconds(os.getpid()) - before).others  # all that is measured descends from here
                 outcome.add(replace(figure, others=max(figure.others, others)))
+            outcome.left.remove(name)
         except FAILURES as exc:
             said = f"{type(exc).__name__}: {exc}"
             say(f"{name}: {said}")
             outcome.add(Figure(name, "failed", 0.0, "", note=said[:300]))
-        outcome.write(folder)  # after each part: an interrupted run leaves what it has
+        finally:
+            outcome.write(folder)
+    if not outcome.left:
+        for path in folder.glob(f"{UNFINISHED}.*"):  # of this run, before it was finished
+            path.unlink()

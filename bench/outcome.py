@@ -31,6 +31,8 @@ INSTALLATIONS = {  # what each ground is called for people
 TITLE = "Tasks per second, created and worked on at once"
 BAR, ROW, LEFT, WIDTH = 16, 24, 300, 800  # of the picture, in pixels …
 TOP, SECOND = 84, 330  # … where its bars begin, below the legend, and the legend's second column
+UNFINISHED = "unfinished"  # what the files of a run are called before all its parts have ended well
+LATEST = "latest"
 KINDS = {  # of bars: what the legend says, and the colours on light and on dark
     "rota": ("Rota, which keeps a record of every task", "#0969da", "#58a6ff"),
     "floor": ("the floor: Rota's messages to the servers, without any logic", "#bf8700", "#d29922"),
@@ -101,6 +103,7 @@ class Outcome:
     figures: list[Figure] = field(default_factory=list)
     machine: str = field(default_factory=lambda: describe_machine())
     end_to_end_tasks: int = END_TO_END_TASKS  # of a round, as it was then
+    left: list[str] = field(default_factory=list)  # parts that have not ended well, or not yet
 
     @classmethod
     def read(cls, path: Path) -> "Outcome":
@@ -110,10 +113,13 @@ class Outcome:
 
     @property
     def stem(self) -> str:
-        """What the files are called: a look at one part, or a quick one, does not take the place of a whole run."""
+        """What the files are called: a look at one part, a quick one, or one that was ended early, does not take the
+        place of a whole run."""
+        if self.left:
+            return UNFINISHED
         if self.is_quick:
             return "quick"
-        return "latest" if self.is_whole else "part"
+        return LATEST if self.is_whole else "part"
 
     def add(self, figure: Figure) -> None:
         self.figures.append(figure)
@@ -125,27 +131,36 @@ class Outcome:
         return found
 
     def write(self, folder: Path) -> None:
-        """As Markdown, JSON and a picture, under the stem and under the time of the run."""
+        """As Markdown, JSON and a picture, under the stem and, once it is finished, under the time of the run."""
         folder.mkdir(parents=True, exist_ok=True)
         picture = draw([figure for figure in self.figures if figure.unit == "tasks/s" and figure.name.endswith(BOTH)])
-        for stem in (self.stem, self.began_at.replace(":", "").replace("-", "")):
+        of_its_own = () if self.left else (self.began_at.replace(":", "").replace("-", ""),)
+        for stem in (self.stem, *of_its_own):
             (folder / f"{stem}.md").write_text("\n".join(self.to_markdown(f"{stem}.svg")) + "\n", "utf-8")
             (folder / f"{stem}.json").write_text(json.dumps(self._document(), indent=2) + "\n", "utf-8")
             (folder / f"{stem}.svg").write_text(picture, "utf-8")
 
     def _document(self) -> dict[str, object]:
-        return {
+        known = {
             "began_at": self.began_at,
             "is_quick": self.is_quick,
             "is_whole": self.is_whole,
             "machine": self.machine,
             "end_to_end_tasks": self.end_to_end_tasks,
-            "figures": [asdict(figure) for figure in self.figures],
         }
+        figures = [asdict(figure) for figure in self.figures]
+        return {**known, **({"left": self.left} if self.left else {}), "figures": figures}
+
+    def headlines(self) -> Iterator[str]:
+        """What a reader must know before any figure."""
+        if self.left:
+            yield f"unfinished: {', '.join(self.left)} did not end well, or were not begun"
 
     def to_markdown(self, picture: str) -> Iterator[str]:
-        yield f"# Benchmarks, {self.began_at}"
+        yield f"# Benchmarks, {self.began_at}{', unfinished' if self.left else ''}"
         yield ""
+        for headline in self.headlines():
+            yield f"**{headline}**\n"
         how = QUICK if self.is_quick else WHOLE.format(tasks=self.end_to_end_tasks)
         yield f"{self.machine}. Everything runs on this one machine. {how}"
         yield f"\n![{TITLE}]({picture})"
@@ -162,6 +177,7 @@ class Outcome:
     def to_text(self) -> Iterator[str]:
         cells = [_cells(figure) for figure in self.figures]
         names, values, shares = (max((len(row[place]) for row in cells), default=0) for place in range(3))
+        yield from self.headlines()
         for group, figures in self.groups().items():
             yield f"\n{group}"
             for figure in figures:

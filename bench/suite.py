@@ -5,12 +5,13 @@
 
 Composed of what the other programs in this folder measure one by one. Starts servers of its own on private ports,
 shows how far it is, prints a table, and writes Markdown, JSON and a picture into `bench/results/`: as `latest`, or as
-`quick` or `part` where it was not a whole run. About twelve minutes; two or three with `--quick`, which measures
-one round of everything and fewer tasks. What somebody else used of the machine since a part began is told beside its
-figures where it was much: a run that was disturbed is worth little.
+`quick` or `part` where it was not a whole run, and under the time when it began. Before all parts have ended well it
+is `unfinished`, and the others stay as they were. About thirteen minutes; three to five with `--quick`, which measures
+one round of everything and fewer tasks; the first time longer, since the other queues are installed. Exit code 1 when a
+part failed, 130 when it was interrupted. What somebody else used of the machine meanwhile is told beside its figures
+where it was much: a run that was disturbed is worth little.
 """
 
-import argparse
 import asyncio
 import signal
 import sys
@@ -30,13 +31,15 @@ from bench.end_to_end import say
 from bench.gathering import gather
 from bench.grounds import GROUNDS, ground
 from bench.installation import wait_until_done
-from bench.outcome import END_TO_END_TASKS, GRANT_CPU, Figure, Outcome
+from bench.options import parser_of
+from bench.outcome import END_TO_END_TASKS, GRANT_CPU, LATEST, UNFINISHED, Figure, Outcome
 from bench.peers import run as peers
 from bench.usage import MachineWatch
 from bench.yardstick import measure_python
 
 RESULTS = Path(__file__).with_name("results")
 MAIN = "redis+mariadb"
+INTERRUPTED = 130  # as a shell tells of a program that was ended by Ctrl-C
 
 
 @dataclass(slots=True)
@@ -202,25 +205,48 @@ PARTS: dict[str, Callable[[Size], Iterator[Figure]]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=PARTS, action="append", default=[])
-    parser.add_argument("--without", choices=PARTS, action="append", default=[])
-    parser.add_argument("--render", action="store_true")
+    parser = parser_of(__doc__)
+    parser.add_argument("--quick", action="store_true", help="one round of everything, and fewer tasks")
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part alone; may be repeated")
+    parser.add_argument("--without", choices=PARTS, action="append", help="all but this part; may be repeated")
+    parser.add_argument("--render", action="store_true", help="write the latest whole run anew, without measuring")
     options = parser.parse_args(arguments)
+    names = [name for name in options.only or PARTS if name not in (options.without or ())]
+    if not names:
+        parser.error("nothing is left to be measured")
     if options.render:
-        Outcome.read(RESULTS / "latest.json").write(RESULTS)
+        Outcome.read(RESULTS / f"{LATEST}.json").write(RESULTS)
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that every server and process is ended
-    names = [name for name in options.only or PARTS if name not in options.without]
+    return measure(names, is_quick=options.quick)
+
+
+def measure(names: Sequence[str], *, is_quick: bool) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))  # so that every server and process is ended
     began_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    outcome = Outcome(began_at, options.quick, is_whole=set(names) == set(PARTS))
-    size = Size(options.quick)  # one for all: what the first part reaches, others are measured by
-    gather({name: partial(PARTS[name], size) for name in names}, outcome, folder=RESULTS, say=say)
+    outcome = Outcome(began_at, is_quick, is_whole=set(names) == set(PARTS))
+    size = Size(is_quick)  # one for all: what the first part reaches, others are measured by
+    try:
+        gather({name: partial(PARTS[name], size) for name in names}, outcome, folder=RESULTS, say=say)
+    except (KeyboardInterrupt, SystemExit):
+        print(f"\ninterrupted: what there is so far stands in {_folder()}/{UNFINISHED}.md, no other run was replaced")
+        return INTERRUPTED
     print("\n".join(outcome.to_text()))
-    folder = RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS
-    print(f"\nwritten to {folder}/{outcome.stem}.md, and as {outcome.stem}.json and {outcome.stem}.svg (the picture)")
-    return 1 if any(figure.name == "failed" for figure in outcome.figures) else 0
+    print("\n".join(["", *last_words(outcome)]))
+    return 1 if outcome.left else 0
+
+
+def last_words(outcome: Outcome) -> Iterator[str]:
+    """Where it stands, and what to do with it."""
+    stem = outcome.stem
+    yield f"written to {_folder()}/{stem}.md, and as {stem}.json and {stem}.svg (the picture)"
+    if outcome.left:
+        yield f"failed: {', '.join(outcome.left)}; no other run was replaced"
+    elif stem == LATEST:
+        yield "the tables of speed in both READMEs and the docs are made from it by: make docs"
+
+
+def _folder() -> Path:
+    return RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS
 
 
 if __name__ == "__main__":

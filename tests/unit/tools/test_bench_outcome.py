@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ import pytest
 from asyncpg.exceptions import PostgresError
 
 import bench
+from bench import suite
 from bench.gathering import gather
 from bench.grounds import GROUNDS
 from bench.outcome import INSTALLATIONS, KINDS, Figure, Outcome, draw
+from bench.suite import last_words
 from bench.usage import Machine, MachineWatch, cpu_seconds, memory_bytes, precise_cpu_seconds
 
 FIGURES = (
@@ -47,6 +50,73 @@ def test_a_run_of_less_leaves_the_latest_whole_one_alone(
 ) -> None:
     Outcome("2026-11-16T01:02:03Z", is_quick, is_whole, list(FIGURES)).write(tmp_path)
     assert {path.stem for path in tmp_path.iterdir()} == {stem, "20261116T010203Z"}
+
+
+def one_figure() -> Iterator[Figure]:
+    yield Figure("Growth", "200 workers", 24_866, "grants/s")
+
+
+def interrupted() -> Iterator[Figure]:
+    yield Figure("Growth", "1,000 types", 25_701, "grants/s")
+    raise KeyboardInterrupt
+
+
+def failing() -> Iterator[Figure]:
+    yield Figure("Creating tasks", "HTTP", 100, "tasks/s")
+    raise ValueError("no number")
+
+
+def test_a_run_that_is_interrupted_leaves_what_it_has_and_replaces_no_other(tmp_path: Path) -> None:
+    outcome = Outcome("2026-11-16T01:02:03Z", is_quick=False)
+    parts = {"growth": one_figure, "types": interrupted, "peers": one_figure}
+    with pytest.raises(KeyboardInterrupt):
+        gather(parts, outcome, folder=tmp_path, say=lambda _: None)
+    assert {path.name for path in tmp_path.iterdir()} == {f"unfinished.{form}" for form in ("md", "json", "svg")}
+    written = (tmp_path / "unfinished.md").read_text()
+    assert "2026-11-16T01:02:03Z, unfinished\n" in written
+    assert "**unfinished: types, peers did not end well, or were not begun**" in written
+    assert "200 workers" in written and "1,000 types" in written
+    assert next(outcome.to_text()).startswith("unfinished: types, peers")
+
+
+def test_a_run_of_which_a_part_failed_replaces_no_other_and_one_that_ended_well_does(tmp_path: Path) -> None:
+    outcome = Outcome("2026-11-16T01:02:03Z", is_quick=False)
+    gather({"creates": failing, "growth": one_figure}, outcome, folder=tmp_path, say=lambda _: None)
+    assert {path.stem for path in tmp_path.iterdir()} == {"unfinished"}
+    assert Outcome.read(tmp_path / "unfinished.json").left == outcome.left == ["creates"]
+    gather({"growth": one_figure}, outcome, folder=tmp_path, say=lambda _: None)
+    assert {path.stem for path in tmp_path.iterdir()} == {"latest", "20261116T010203Z"}
+
+
+def test_only_a_whole_run_says_what_is_made_from_it(outcome: Outcome) -> None:
+    assert any("make docs" in line for line in last_words(outcome))
+    outcome.is_whole = False
+    assert not any("make docs" in line for line in last_words(outcome))
+    outcome.left = ["peers"]
+    assert "failed: peers; no other run was replaced" in last_words(outcome)
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit])
+def test_a_run_that_is_ended_early_says_in_a_line_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ends: type[BaseException]
+) -> None:
+    def end(_size: object) -> Iterator[Figure]:
+        raise ends
+
+    monkeypatch.setattr(suite, "RESULTS", tmp_path)
+    monkeypatch.setitem(suite.PARTS, "growth", end)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        assert suite.main(["--only", "growth"]) == 130
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert f"{tmp_path}/unfinished.md, no other run was replaced" in capsys.readouterr().out
+
+
+def test_a_run_of_no_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        suite.main(["--only", "machine", "--without", "machine"])
+    assert "nothing is left to be measured" in capsys.readouterr().err
 
 
 def test_every_figure_of_a_disturbed_part_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
