@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import noop_app
+from bench.forks import in_a_fork
 from bench.grounds import Ground, ground
 from bench.installation import CAPACITY, opened, wait_until_done
 from bench.life import plan_of
@@ -120,8 +120,7 @@ class Load:
         path = "/api/v1/tasks:batch" if batch else "/api/v1/tasks"
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.secret}\r\n"
         before = {name: cpu_seconds(pid) for name, pid in self.pids.items()}
-        with get_context("fork").Pool(1) as pool:
-            sent = pool.apply(_load, (self.address, Requests(head.encode(), batch), lanes, self.seconds))
+        sent = in_a_fork(_load, self.address, Requests(head.encode(), batch), lanes, self.seconds)
         whole = sent.whole * max(batch, 1)
         spent = {name: (cpu_seconds(pid) - before[name]) / whole * 1e6 for name, pid in self.pids.items()}
         return Found(sent.counted * max(batch, 1) / self.seconds, {**spent, "clients": sent.cpu / whole * 1e6})

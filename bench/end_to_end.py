@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import rota
 from bench import noop_app
 from bench.floor import play, record
+from bench.forks import in_a_fork
 from bench.grounds import GROUNDS, Ground, ground
 from bench.installation import (
     CAPACITY,
@@ -39,8 +39,7 @@ from bench.installation import (
     wait_until_done,
 )
 from bench.options import parser_of
-from bench.outcome import MOST_OF_OTHERS
-from bench.usage import Machine, MachineWatch, per_task
+from bench.usage import MOST_OF_OTHERS, Machine, MachineWatch, per_task
 from rota.infrastructure.event_loop import new_event_loop
 
 NOOP = noop_app.noop  # its type is known once it is imported
@@ -118,8 +117,7 @@ def measure_embedded(where: Ground, tasks: int, *, found: Found) -> None:
     settings = {**asyncio.run(where.fresh()), "worker": {"capacity": CAPACITY}}
     for name in PARTS:
         watch = MachineWatch()
-        with get_context("fork").Pool(1) as pool:
-            seconds, cpu, whole = pool.apply(_run_embedded, (settings, tasks, name))
+        seconds, cpu, whole = in_a_fork(_run_embedded, settings, tasks, name)
         found.rota[name].note(tasks, seconds, cpu={"process": cpu / tasks * 1e6}, machine=watch.read(whole))
 
 

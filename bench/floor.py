@@ -26,6 +26,7 @@ import asyncmy
 import hiredis
 
 from bench.bare import BARE
+from bench.forks import end_in_silence
 from bench.grounds import Ground
 from bench.life import Life, plan_of
 from bench.tape import MariaDbMessage, Message, RedisMessage, Transaction, taping
@@ -146,6 +147,7 @@ _shared: list[_Shared] = []  # of this process
 
 
 def _prepare(shared: _Shared) -> None:
+    end_in_silence()
     _shared.append(shared)
     gc.freeze()
 

@@ -9,7 +9,6 @@ waiting for its answer, up to 32 of them over one connection; then batches.
 import asyncio
 import sys
 import time
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import grpc.aio
 
 from bench.api import BATCH_LANES, WARM_UP, Served, serving
+from bench.forks import in_a_fork
 from bench.grounds import ground
 from bench.options import parser_of
 from rota._proto.v1 import task_service_pb2 as pb
@@ -37,8 +37,7 @@ class Wanted(NamedTuple):
 
 def rate(served: Served, wanted: Wanted) -> float:
     """Tasks a second."""
-    with get_context("fork").Pool(1) as pool:  # this process itself never calls anybody over gRPC
-        return pool.apply(_load, (served.grpc, served.secret, wanted))
+    return in_a_fork(_load, served.grpc, served.secret, wanted)  # this process itself never calls anybody over gRPC
 
 
 def _load(address: str, secret: str, wanted: Wanted) -> float:  # fixed signature: Pool.apply

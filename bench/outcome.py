@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench.peers.catalogue import PEERS
+from bench.usage import MOST_OF_OTHERS
 
-MOST_OF_OTHERS = 0.15  # of the machine, with what the kernel does; more, and a figure says little
 QUICK = "One round of everything, and fewer tasks: the figures of a whole run are steadier."
 END_TO_END_TASKS = 50_000  # of each round: some seconds, so that what happens once a second is in them
 WHOLE = (
@@ -53,6 +53,7 @@ class Figure:
     of: str = ""
     note: str = ""
     others: float = 0.0  # share of the machine that somebody else used meanwhile
+    rounds: Sequence[float] = ()  # what each found, where the value is their median
 
     @property
     def shown(self) -> str:
@@ -62,7 +63,11 @@ class Figure:
     @property
     def remark(self) -> str:
         disturbed = f"others used {self.others:.0%} of the machine" if self.others > MOST_OF_OTHERS else ""
-        return "; ".join(filter(None, (self.note, disturbed)))
+        return "; ".join(filter(None, (self.spread, self.note, disturbed)))
+
+    @property
+    def spread(self) -> str:
+        return f"rounds: {min(self.rounds):,.0f} to {max(self.rounds):,.0f}" if len(self.rounds) > 1 else ""
 
     @property
     def ground(self) -> str:
@@ -104,6 +109,7 @@ class Outcome:
     machine: str = field(default_factory=lambda: describe_machine())
     end_to_end_tasks: int = END_TO_END_TASKS  # of a round, as it was then
     left: list[str] = field(default_factory=list)  # parts that have not ended well, or not yet
+    surroundings: dict[str, str] = field(default_factory=dict)  # of program, servers, processor and run
 
     @classmethod
     def read(cls, path: Path) -> "Outcome":
@@ -148,13 +154,19 @@ class Outcome:
             "machine": self.machine,
             "end_to_end_tasks": self.end_to_end_tasks,
         }
+        also = {"left": self.left, "surroundings": self.surroundings}
         figures = [asdict(figure) for figure in self.figures]
-        return {**known, **({"left": self.left} if self.left else {}), "figures": figures}
+        for figure in figures:
+            if not figure["rounds"]:
+                del figure["rounds"]
+        return {**known, **{name: told for name, told in also.items() if told}, "figures": figures}
 
     def headlines(self) -> Iterator[str]:
         """What a reader must know before any figure."""
         if self.left:
             yield f"unfinished: {', '.join(self.left)} did not end well, or were not begun"
+        if disturbance := _disturbance(self.figures):
+            yield f"{disturbance}: compare no rows, and trust no shares, that were not disturbed alike"
 
     def to_markdown(self, picture: str) -> Iterator[str]:
         yield f"# Benchmarks, {self.began_at}{', unfinished' if self.left else ''}"
@@ -164,6 +176,9 @@ class Outcome:
         how = QUICK if self.is_quick else WHOLE.format(tasks=self.end_to_end_tasks)
         yield f"{self.machine}. Everything runs on this one machine. {how}"
         yield f"\n![{TITLE}]({picture})"
+        if self.surroundings:
+            yield "\n| | |\n|---|---|"
+            yield from (f"| {name} | {told} |" for name, told in self.surroundings.items())
         for group, figures in self.groups().items():
             yield f"\n## {group}\n"
             has_grounds = any(figure.ground for figure in figures)
@@ -178,6 +193,7 @@ class Outcome:
         cells = [_cells(figure) for figure in self.figures]
         names, values, shares = (max((len(row[place]) for row in cells), default=0) for place in range(3))
         yield from self.headlines()
+        yield from (f"{name}: {told}" for name, told in self.surroundings.items())
         for group, figures in self.groups().items():
             yield f"\n{group}"
             for figure in figures:
@@ -189,6 +205,11 @@ class Outcome:
 def _cells(figure: Figure) -> tuple[str, str, str]:
     share = "" if figure.share is None else f"{figure.share:.0%} of {figure.of}"
     return figure.name, figure.shown, share
+
+
+def _disturbance(figures: Sequence[Figure]) -> str:
+    most = max((figure.others for figure in figures), default=0.0)
+    return f"disturbed: others used up to {most:.0%} of the machine" if most > MOST_OF_OTHERS else ""
 
 
 def describe_machine() -> str:
@@ -206,7 +227,7 @@ def draw(figures: Sequence[Figure]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" role="img">'
         f"<title>{TITLE}</title><style>{_style()}</style>"
         f'<rect class="ground" width="{WIDTH}" height="{height}" rx="6"/>'
-        f'<text class="title" x="12" y="22">{TITLE}</text>{_legend()}{"".join(bars)}</svg>\n'
+        f'<text class="title" x="12" y="22">{TITLE}</text>{_mark(figures)}{_legend()}{"".join(bars)}</svg>\n'
     )
 
 
@@ -216,6 +237,12 @@ def _style() -> str:
         f"text{{font:13px system-ui,sans-serif;fill:#24292f}}.title{{font-weight:600}}.ground{{fill:#fff}}{light}"
         f"@media(prefers-color-scheme:dark){{text{{fill:#e6edf3}}.ground{{fill:#0d1117}}{dark}}}"
     )
+
+
+def _mark(figures: Sequence[Figure]) -> str:
+    """Opposite the title, where the bars are worth less than they seem."""
+    told = _disturbance(figures)
+    return f'<text class="title" x="{WIDTH - 12}" y="22" text-anchor="end">{told}</text>' if told else ""
 
 
 def _legend() -> str:

@@ -34,6 +34,7 @@ from bench.installation import wait_until_done
 from bench.options import parser_of
 from bench.outcome import END_TO_END_TASKS, GRANT_CPU, LATEST, UNFINISHED, Figure, Outcome
 from bench.peers import run as peers
+from bench.surroundings import surroundings
 from bench.usage import MachineWatch
 from bench.yardstick import measure_python
 
@@ -68,10 +69,11 @@ def measure_end_to_end(size: Size) -> Iterator[Figure]:
             spent = f"CPU of a task: {end_to_end.spell(rota.spent())} µs"
             share = rota.rate / floor.rate
             others = max(rota.others, floor.others)
-            yield Figure(group, f"{name}, {part}", rota.rate, "tasks/s", share, "the floor", spent, others)
+            yield Figure(group, f"{name}, {part}", rota.rate, "tasks/s", share, "the floor", spent, others, rota.rates)
             idle = max(machine.idle for machine in floor.machine)  # none, or something else than work held it up
             spent = f"CPU of a task: {end_to_end.spell(floor.spent())} µs; up to {idle:.0%} of the machine was idle"
-            yield Figure(group, f"floor of {name}, {part}", floor.rate, "tasks/s", None, "", spent, floor.others)
+            floor_name, others, rounds = f"floor of {name}, {part}", floor.others, floor.rates
+            yield Figure(group, floor_name, floor.rate, "tasks/s", None, "", spent, others, rounds)
         if name == MAIN:
             size.reached, size.floor = found.rota["both"].rate, found.floor[end_to_end.CREATE].rate
             yield Figure(group, f"floor of {name}, creating alone", size.floor, "tasks/s")
@@ -111,13 +113,15 @@ def _creates(served: api.Served, form: Form, *, size: Size) -> Iterator[Figure]:
     }
     for protocol, create in once.items():
         watch = MachineWatch()
-        rate = median(create() for _ in range(size.rounds))
+        rates = [create() for _ in range(size.rounds)]
+        rate = median(rates)
         note = f"{watch.read(0).idle:.0%} of the machine was idle"
         if form.is_working:
             note += f"; {asyncio.run(served.count_left()):,} tasks were left to be done when the last one was created"
             asyncio.run(wait_until_done(served.settings))
         share = rate / size.floor if size.floor else None
-        yield Figure("Creating tasks", f"{protocol}, {form.name}", rate, "tasks/s", share, "creating alone", note)
+        name, of = f"{protocol}, {form.name}", "creating alone"
+        yield Figure("Creating tasks", name, rate, "tasks/s", share, of, note, rounds=rates)
 
 
 def measure_waits(size: Size) -> Iterator[Figure]:
@@ -160,9 +164,8 @@ def measure_peers(size: Size) -> Iterator[Figure]:
             share = rates.rate / size.reached if part == "both" and size.reached else None
             spent = f"CPU of a task: {end_to_end.spell(rates.spent())} µs"
             note = f"release {figures.version}, workers take {figures.memory:.0f} MiB; {spent}"
-            yield Figure(
-                "Peers", f"{name}, {part}", rates.rate, "tasks/s", share, f"Rota on {MAIN}", note, rates.others
-            )
+            told, of = f"{name}, {part}", f"Rota on {MAIN}"
+            yield Figure("Peers", told, rates.rate, "tasks/s", share, of, note, rates.others, rates.rates)
 
 
 def measure_growth(size: Size) -> Iterator[Figure]:
@@ -224,6 +227,7 @@ def measure(names: Sequence[str], *, is_quick: bool) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))  # so that every server and process is ended
     began_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     outcome = Outcome(began_at, is_quick, is_whole=set(names) == set(PARTS))
+    outcome.surroundings.update(surroundings(sys.orig_argv))
     size = Size(is_quick)  # one for all: what the first part reaches, others are measured by
     try:
         gather({name: partial(PARTS[name], size) for name in names}, outcome, folder=RESULTS, say=say)
@@ -243,6 +247,7 @@ def last_words(outcome: Outcome) -> Iterator[str]:
         yield f"failed: {', '.join(outcome.left)}; no other run was replaced"
     elif stem == LATEST:
         yield "the tables of speed in both READMEs and the docs are made from it by: make docs"
+        yield from outcome.headlines()
 
 
 def _folder() -> Path:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import signal
 import time
 import xml.etree.ElementTree as ElementTree
@@ -13,11 +14,13 @@ import pytest
 from asyncpg.exceptions import PostgresError
 
 import bench
-from bench import suite
+import rota
+from bench import gathering, suite
 from bench.gathering import gather
 from bench.grounds import GROUNDS
 from bench.outcome import INSTALLATIONS, KINDS, Figure, Outcome, draw
 from bench.suite import last_words
+from bench.surroundings import processor, surroundings
 from bench.usage import Machine, MachineWatch, cpu_seconds, memory_bytes, precise_cpu_seconds
 
 FIGURES = (
@@ -148,6 +151,58 @@ def test_what_a_part_found_before_it_failed_is_kept_and_the_next_part_begins(
     gather({"creates": fail, "growth": go_on}, outcome, folder=tmp_path, say=lambda _: None)
     assert [figure.name for figure in outcome.figures] == ["HTTP", "failed", "200 workers"]
     assert type(failure).__name__ in outcome.figures[1].note
+
+
+def test_what_others_used_is_told_of_each_figure_and_not_of_the_whole_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure() -> Iterator[Figure]:
+        for name in ("3 workers", "200 workers"):
+            yield Figure("Growth", name, 24_866, "grants/s")
+
+    shares = iter((0.5, 0.0))
+    monkeypatch.setattr(MachineWatch, "read", lambda _watch, _own: Machine(others=next(shares), idle=0.0))
+    monkeypatch.setattr(gathering, "TOGETHER_S", 0.0)
+    outcome = Outcome("2026-11-16T01:02:03Z", is_quick=True)
+    gather({"growth": measure}, outcome, folder=tmp_path, say=lambda _: None)
+    assert [figure.others for figure in outcome.figures] == [0.5, 0.0]
+
+
+def test_a_disturbed_run_says_so_above_all_figures_and_in_the_picture(outcome: Outcome) -> None:
+    told = "disturbed: others used up to 40% of the machine"
+    assert next(outcome.to_text()).startswith(told)
+    assert list(outcome.to_markdown("latest.svg"))[2].startswith(f"**{told}")
+    assert f">{told}</text>" in draw(FIGURES)
+    assert "disturbed" not in draw(FIGURES[:2])
+    quiet = Outcome("2026-11-16T01:02:03Z", is_quick=False, figures=list(FIGURES[:2]))
+    assert not any("disturbed" in line for line in (*quiet.to_text(), *quiet.to_markdown("latest.svg")))
+
+
+def test_a_median_stands_beside_the_lowest_and_the_highest_round() -> None:
+    assert Figure("Peers", "arq, both", 12, "tasks/s", rounds=(11_000, 12_000, 14_500)).remark == (
+        "rounds: 11,000 to 14,500"
+    )
+    assert Figure("Peers", "arq, both", 12, "tasks/s", rounds=(11_000,)).remark == ""
+
+
+def test_a_run_tells_what_it_was_made_of_and_how_long_it_took(tmp_path: Path) -> None:
+    outcome = Outcome("2026-11-16T01:02:03Z", is_quick=True, surroundings={"Redis": "7.0.15"})
+    gather({"growth": one_figure}, outcome, folder=tmp_path, say=lambda _: None)
+    written = (tmp_path / "quick.md").read_text()
+    assert "| Redis | 7.0.15 |\n| took | 0 min |" in written
+    assert Outcome.read(tmp_path / "quick.json").surroundings == {"Redis": "7.0.15", "took": "0 min"}
+    assert "Redis: 7.0.15" in list(outcome.to_text())
+
+
+def test_what_a_machine_does_not_tell_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = surroundings(["python", "bench/suite.py", "--only", "machine"])
+    assert told["Rota"].startswith(rota.__version__)
+    assert told["command"] == "python bench/suite.py --only machine"
+    monkeypatch.setenv("PATH", str(tmp_path))  # no git
+    assert surroundings(["python"])["Rota"] == rota.__version__
+    assert processor(tmp_path / "cpuinfo") == platform.processor()
+    (tmp_path / "cpuinfo").write_text("flags : a\nmodel name\t: Some Processor @ 2 GHz\n")
+    assert processor(tmp_path / "cpuinfo") == "Some Processor @ 2 GHz"
 
 
 def test_the_columns_of_the_table_are_as_wide_as_what_is_in_them(outcome: Outcome) -> None:
