@@ -28,8 +28,9 @@ from bench.forks import in_a_fork
 from bench.grounds import Ground, ground
 from bench.installation import CAPACITY, opened, wait_until_done
 from bench.life import plan_of
-from bench.options import parser_of
-from bench.usage import cpu_seconds
+from bench.options import parser_of, within
+from bench.usage import OthersWatch, cpu_seconds
+from rota.application.submit import MOST_AT_ONCE
 from rota.application.tokens import Tokens
 from rota.config.wiring import open_node
 from rota.domain.access import Role
@@ -52,18 +53,21 @@ class Found(NamedTuple):
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    parser.add_argument("--connections", type=int, default=32, help="requests under way at once")
-    parser.add_argument("--batch", type=int, default=1000, help="tasks of a batch")
+    parser.add_argument("--seconds", type=within(0.1), default=5.0, help="of each measurement")
+    parser.add_argument("--connections", type=within(1, 1_000), default=32, help="requests under way at once")
+    parser.add_argument("--batch", type=within(1, MOST_AT_ONCE), default=1000, help="tasks of a batch")
     parser.add_argument("--working", action="store_true", help="with a scheduler and two workers")
     chosen = parser.parse_args()
+    watch = OthersWatch()
     with ground("redis+mariadb") as where, serving(where, is_working=chosen.working) as served:
         load = Load(served.http, served.secret, chosen.seconds, served.pids)
         found = {"single": load.run(chosen.connections)}
         if chosen.working:
             print(f"{asyncio.run(served.count_left()):,} tasks were left to be done when the last one was created")
             asyncio.run(wait_until_done(served.settings))
-        return report({**found, "batch": load.run(BATCH_LANES, batch=chosen.batch)})
+        found["batch"] = load.run(BATCH_LANES, batch=chosen.batch)
+    print(watch.spell())
+    return report(found)
 
 
 class Served(NamedTuple):

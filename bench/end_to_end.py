@@ -38,8 +38,9 @@ from bench.installation import (
     spare_garbage_collection,
     wait_until_done,
 )
-from bench.options import parser_of
+from bench.options import parser_of, within
 from bench.usage import MOST_OF_OTHERS, Machine, MachineWatch, per_task
+from bench.workload import BATCH
 from rota.infrastructure.event_loop import new_event_loop
 
 NOOP = noop_app.noop  # its type is known once it is imported
@@ -202,8 +203,8 @@ def say(text: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--tasks", type=int, default=50_000, help="of one round")
-    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
+    parser.add_argument("--tasks", type=within(BATCH), default=50_000, help="of one round")
+    parser.add_argument("--rounds", type=within(1), default=3, help="the result is their median")
     parser.add_argument("--only", choices=GROUNDS, action="append", help="this alone; may be repeated")
     options = parser.parse_args(arguments)
     for name in options.only or GROUNDS:

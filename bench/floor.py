@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier, Semaphore
 from typing import Any, NamedTuple
@@ -69,11 +70,11 @@ async def record(where: Ground, tasks: int) -> Score:
                 tape.cut()
                 sent.clear()
                 for stage, work in (
-                    ("create", life.create(number)),
-                    ("grant", life.grant(number)),
-                    ("end", life.end()),
+                    ("create", partial(life.create, number)),
+                    ("grant", partial(life.grant, number)),
+                    ("end", life.end),
                 ):
-                    await work
+                    await work()
                     stages[stage].append(sent.copy())
                     sent.clear()
     return Score(tasks, stages)

@@ -142,14 +142,14 @@ def _waits(name: str, found: latency.Waits) -> Iterator[Figure]:
 
 
 def measure_resources(size: Size) -> Iterator[Figure]:
-    say("memory and idle CPU …")
+    tasks = int(size.of(10_000, resources.STEADY))
     with ground(MAIN) as where:
-        memory = resources.measure_memory(where, int(size.of(10_000, 50_000)))
+        memory = resources.measure_memory(where, tasks)
         idle = resources.measure_idle_cpu(where, size.of(5.0, 20.0))
     for moment, figures in memory.items():
-        unit = "bytes" if moment.startswith("bytes") else "MiB"
+        unit, note = ("bytes", resources.doubt(tasks)) if moment.startswith(resources.BYTES) else ("MiB", "")
         for name, value in figures.items():
-            yield Figure("Resources", f"{moment}: {name}", value, unit)
+            yield Figure("Resources", f"{moment}: {name}", value, unit, note=note)
     for name, value in idle.items():
         yield Figure("Resources", f"idle cluster: {name}", value * 100, "% of a core")
 

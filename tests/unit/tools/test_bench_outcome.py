@@ -19,9 +19,10 @@ from bench import gathering, suite
 from bench.gathering import gather
 from bench.grounds import GROUNDS
 from bench.outcome import INSTALLATIONS, KINDS, Figure, Outcome, draw
+from bench.resources import doubt
 from bench.suite import last_words
 from bench.surroundings import processor, surroundings
-from bench.usage import Machine, MachineWatch, cpu_seconds, memory_bytes, precise_cpu_seconds
+from bench.usage import Machine, MachineWatch, OthersWatch, cpu_seconds, memory_bytes, precise_cpu_seconds
 
 FIGURES = (
     Figure("End to end", "redis+mariadb, both", 7015.4, "tasks/s", 0.29, "the floor", "CPU 270 µs"),
@@ -114,12 +115,6 @@ def test_a_run_that_is_ended_early_says_in_a_line_where_it_stands(
     finally:
         signal.signal(signal.SIGTERM, handler)
     assert f"{tmp_path}/unfinished.md, no other run was replaced" in capsys.readouterr().out
-
-
-def test_a_run_of_no_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        suite.main(["--only", "machine", "--without", "machine"])
-    assert "nothing is left to be measured" in capsys.readouterr().err
 
 
 def test_every_figure_of_a_disturbed_part_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,6 +268,21 @@ def test_the_committed_table_and_picture_are_those_of_the_committed_figures(tmp_
     Outcome.read(kept / "latest.json").write(tmp_path)
     for name in ("latest.md", "latest.svg", "latest.json"):
         assert (tmp_path / name).read_text() == (kept / name).read_text(), "python bench/suite.py --render"
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(0.03, False), (0.4, True)])
+def test_whoever_judges_is_told_what_others_used_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, *, share: float, is_told: bool
+) -> None:
+    monkeypatch.setattr(MachineWatch, "read", lambda _watch, _own: Machine(others=share, idle=0.0))
+    told = OthersWatch().spell()
+    assert told.startswith(f"others used {share:.0%} of the machine meanwhile")
+    assert ("says little" in told) == is_told
+
+
+def test_bytes_of_a_few_waiting_tasks_are_told_with_a_doubt() -> None:
+    assert "of 10,000 tasks alone" in doubt(10_000)
+    assert doubt(50_000) == ""
 
 
 def test_what_this_process_uses_is_its_own() -> None:
