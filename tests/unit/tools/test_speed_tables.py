@@ -21,15 +21,6 @@ def test_a_page_without_the_marks_is_a_mistake(page: str) -> None:
         filled(page, "all", lines=iter(["new"]))
 
 
-@pytest.mark.parametrize(
-    ("aim", "bar", "verdict"),
-    [(at_least, 90, "yes"), (at_least, 101, "**no**"), (at_most, 110, "yes"), (at_most, 99, "**no**")],
-)
-def test_an_aim_is_held_or_not_by_what_was_measured(aim: Callable[..., Aim], bar: float, verdict: str) -> None:
-    run = Run({"began_at": "2026-11-19T00:00:00Z", "figures": [{"name": "rate", "value": 100}]})
-    assert aim(bar, "rate", lambda run: run.value("rate")).row(run).endswith(f"| 100 | {verdict} |")
-
-
 def test_a_run_that_lacks_a_figure_is_told_by_its_name_and_with_what_to_do() -> None:
     with pytest.raises(MissingFigureError, match=r"no figure 'redis\+mariadb, both'.* make bench.* git checkout"):
         find_stale(Run({"began_at": "2026-11-19T00:00:00Z", "figures": []}))
@@ -39,3 +30,12 @@ def test_a_share_of_what_was_not_measured_is_missing_as_well() -> None:
     figure = {"name": "arq, both", "value": 100, "share": None}
     with pytest.raises(MissingFigureError):
         Run({"began_at": "2026-11-19T00:00:00Z", "figures": [figure]}).share("arq, both")
+
+
+@pytest.mark.parametrize(
+    ("aim", "bar", "verdict"),
+    [(at_least, 90, "yes"), (at_least, 101, "**no**"), (at_most, 110, "yes"), (at_most, 99, "**no**")],
+)
+def test_an_aim_is_held_or_not_by_what_was_measured(aim: Callable[..., Aim], bar: float, verdict: str) -> None:
+    run = Run({"began_at": "2026-11-19T00:00:00Z", "figures": [{"name": "rate", "value": 100}]})
+    assert aim(bar, "rate", lambda run: run.value("rate")).row(run).endswith(f"| 100 | {verdict} |")
