@@ -7,6 +7,7 @@ import signal
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from subprocess import TimeoutExpired
 
@@ -90,6 +91,20 @@ def test_a_run_of_which_a_part_failed_replaces_no_other_and_one_that_ended_well_
     assert Outcome.read(tmp_path / "unfinished.json").left == outcome.left == ["creates"]
     gather({"growth": one_figure}, outcome, folder=tmp_path, say=lambda _: None)
     assert {path.stem for path in tmp_path.iterdir()} == {"latest", "20261116T010203Z"}
+
+
+def test_a_run_without_one_of_the_other_queues_replaces_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.peers.run.measure_all", lambda *_args, **_sizes: {"arq": "no network"})
+    outcome = Outcome("2026-11-16T01:02:03Z", is_quick=False)
+    measure = partial(suite.measure_peers, suite.Size(is_quick=False))
+    gather({"peers": measure}, outcome, folder=tmp_path, say=lambda _: None)
+    assert outcome.left == ["peers"]
+    assert [figure.note for figure in outcome.figures] == [
+        "could not be measured: no network",
+        "RuntimeError: not all could be measured: arq",
+    ]
 
 
 def test_only_a_whole_run_says_what_is_made_from_it(outcome: Outcome) -> None:
