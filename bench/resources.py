@@ -88,13 +88,15 @@ def measure_idle_cpu(where: Ground, seconds: float) -> dict[str, float]:
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--tasks", type=within(1_000), default=50_000, help="that wait, and are run")
+    parser.add_argument("--tasks", type=within(1_000), default=STEADY, help="that wait, and are run")
     parser.add_argument("--seconds", type=within(0.1), default=10.0, help="that the idle cluster is watched for")
     options = parser.parse_args()
     with ground("redis+mariadb") as where:
         for moment, figures in measure_memory(where, options.tasks).items():
-            unit = f" {doubt(options.tasks)}".rstrip() if moment.startswith(BYTES) else " MiB"
-            print(f"{moment:26s}{_line(figures, '.0f')}{unit}")
+            is_bytes = moment.startswith(BYTES)
+            print(f"{moment:26s}{_line(figures, '.0f')}{'' if is_bytes else ' MiB'}")
+            if is_bytes and (told := doubt(options.tasks)):
+                print(f"{'':26s}{told}")
         print(f"{'idle, share of a core':26s}{_line(measure_idle_cpu(where, options.seconds), '.1%')}")
     return 0
 

@@ -230,7 +230,7 @@ def measure(names: Sequence[str], *, is_quick: bool) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))  # so that every server and process is ended
     began_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     outcome = Outcome(began_at, is_quick, is_whole=set(names) == set(PARTS))
-    outcome.surroundings.update(surroundings(sys.orig_argv))
+    outcome.surroundings.update(surroundings(["python", "bench/suite.py", *sys.argv[1:]]))
     if outcome.is_whole:
         say(f"about {'three to five' if is_quick else 'thirteen'} minutes; more where other queues are to be installed")
     size = Size(is_quick)  # one for all: what the first part reaches, others are measured by
