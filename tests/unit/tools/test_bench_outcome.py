@@ -4,6 +4,8 @@ import json
 import os
 import platform
 import signal
+import subprocess
+import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -298,6 +300,12 @@ def test_whoever_judges_is_told_what_others_used_meanwhile(
 def test_bytes_of_a_few_waiting_tasks_are_told_with_a_doubt() -> None:
     assert "of 10,000 tasks alone" in doubt(10_000)
     assert doubt(50_000) == ""
+
+
+def test_other_processes_of_the_benchmark_are_interrupted_without_a_word() -> None:
+    code = "from bench.forks import end_in_silence as end, signal; end(); signal.raise_signal(signal.SIGINT)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)  # noqa: S603 our own
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_what_this_process_uses_is_its_own() -> None:
