@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -25,11 +24,13 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import noop_app
+from bench.forks import in_a_fork
 from bench.grounds import Ground, ground
 from bench.installation import CAPACITY, opened, wait_until_done
 from bench.life import plan_of
-from bench.options import parser_of
-from bench.usage import cpu_seconds
+from bench.options import parser_of, within
+from bench.usage import OthersWatch, cpu_seconds
+from rota.application.submit import MOST_AT_ONCE
 from rota.application.tokens import Tokens
 from rota.config.wiring import open_node
 from rota.domain.access import Role
@@ -52,18 +53,21 @@ class Found(NamedTuple):
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    parser.add_argument("--connections", type=int, default=32, help="requests under way at once")
-    parser.add_argument("--batch", type=int, default=1000, help="tasks of a batch")
+    parser.add_argument("--seconds", type=within(0.1), default=5.0, help="of each measurement")
+    parser.add_argument("--connections", type=within(1, 1_000), default=32, help="requests under way at once")
+    parser.add_argument("--batch", type=within(1, MOST_AT_ONCE), default=1000, help="tasks of a batch")
     parser.add_argument("--working", action="store_true", help="with a scheduler and two workers")
     chosen = parser.parse_args()
+    watch = OthersWatch()
     with ground("redis+mariadb") as where, serving(where, is_working=chosen.working) as served:
         load = Load(served.http, served.secret, chosen.seconds, served.pids)
         found = {"single": load.run(chosen.connections)}
         if chosen.working:
             print(f"{asyncio.run(served.count_left()):,} tasks were left to be done when the last one was created")
             asyncio.run(wait_until_done(served.settings))
-        return report({**found, "batch": load.run(BATCH_LANES, batch=chosen.batch)})
+        found["batch"] = load.run(BATCH_LANES, batch=chosen.batch)
+    print(watch.spell())
+    return report(found)
 
 
 class Served(NamedTuple):
@@ -120,8 +124,7 @@ class Load:
         path = "/api/v1/tasks:batch" if batch else "/api/v1/tasks"
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.secret}\r\n"
         before = {name: cpu_seconds(pid) for name, pid in self.pids.items()}
-        with get_context("fork").Pool(1) as pool:
-            sent = pool.apply(_load, (self.address, Requests(head.encode(), batch), lanes, self.seconds))
+        sent = in_a_fork(_load, self.address, Requests(head.encode(), batch), lanes, self.seconds)
         whole = sent.whole * max(batch, 1)
         spent = {name: (cpu_seconds(pid) - before[name]) / whole * 1e6 for name, pid in self.pids.items()}
         return Found(sent.counted * max(batch, 1) / self.seconds, {**spent, "clients": sent.cpu / whole * 1e6})

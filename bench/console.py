@@ -29,8 +29,8 @@ from bench import noop_app
 from bench.api import prepare
 from bench.end_to_end import say
 from bench.grounds import Ground, ground
-from bench.options import parser_of
-from bench.usage import MachineWatch, cpu_seconds
+from bench.options import parser_of, within
+from bench.usage import MachineWatch, OthersWatch, cpu_seconds
 from rota.domain.ids import TIME_SHIFT, first_id_at
 from rota.infrastructure.system import SystemClock
 from tests.support.cluster import a_cluster
@@ -69,11 +69,11 @@ _LIVE = "INSERT INTO task_live (id,status,priority,due_us) SELECT {id},2,seq % 1
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--millions", type=float, default=1.0, help="of tasks in the store")
-    parser.add_argument("--rounds", type=int, default=5, help="the result is their median")
-    parser.add_argument("--consoles", type=int, default=50, help="open at once")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
-    chosen = parser.parse_args()
+    parser.add_argument("--millions", type=within(0.01), default=1.0, help="of tasks in the store")
+    parser.add_argument("--rounds", type=within(1), default=5, help="the result is their median")
+    parser.add_argument("--consoles", type=within(1), default=50, help="open at once")
+    parser.add_argument("--seconds", type=within(0.1), default=20.0, help="of each measurement")
+    chosen, watch_others = parser.parse_args(), OthersWatch()
     with ground("redis+mariadb") as where, TemporaryDirectory() as folder:
         settings = {**asyncio.run(where.fresh()), "api": {"port": 0, "grpc_port": 0, "rate": None}}
         secret = asyncio.run(prepare(settings))
@@ -86,6 +86,7 @@ def main() -> int:
             asked = asyncio.run(ask_lists(Visit(address, secret), rounds=chosen.rounds))
             visit = Visit(address, secret)
             share, idle = asyncio.run(watch(visit, api.pid, consoles=chosen.consoles, seconds=chosen.seconds))
+    print(watch_others.spell())
     return report(asked, share=share, idle=idle, consoles=chosen.consoles)
 
 

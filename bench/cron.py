@@ -7,14 +7,18 @@ and the first call of all, with nothing remembered of the zone. `never` is how l
 Exit code 1 when an ordinary one takes more than 20 µs, or the worst more than 2 ms.
 """
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from statistics import median
 from time import perf_counter
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.options import parser_of, within
+from bench.usage import OthersWatch
 from rota.domain.cron.dialect import Dialect
 from rota.domain.cron.expression import parse_cron
 from rota.domain.cron.recurrence import Recurrence, recur
@@ -41,9 +45,9 @@ CALLS = 2000
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args(arguments).rounds
+    parser = parser_of(__doc__)
+    parser.add_argument("--rounds", type=within(1), default=5, help="the result is their median")
+    rounds, watch = parser.parse_args(arguments).rounds, OthersWatch()
     random = Random(1)
     instants = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=random.random() * 6.3e8) for _ in range(CALLS)]
     is_good = True
@@ -58,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{text:22} {zone:22} {forward:6.1f} µs {back:6.1f} µs {cold:8.0f} µs")
     never = _refusal()
     print(f"{NEVER:22} {'refused as never':22} {never:6.1f} µs")
+    print(watch.spell())
     return 0 if is_good and never <= MOST_RARE_US else 1
 
 

@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import rota
 from bench import noop_app
 from bench.floor import play, record
+from bench.forks import in_a_fork
 from bench.grounds import GROUNDS, Ground, ground
 from bench.installation import (
     CAPACITY,
@@ -38,9 +38,9 @@ from bench.installation import (
     spare_garbage_collection,
     wait_until_done,
 )
-from bench.options import parser_of
-from bench.outcome import MOST_OF_OTHERS
-from bench.usage import Machine, MachineWatch, per_task
+from bench.options import parser_of, within
+from bench.usage import MOST_OF_OTHERS, Machine, MachineWatch, per_task
+from bench.workload import BATCH
 from rota.infrastructure.event_loop import new_event_loop
 
 NOOP = noop_app.noop  # its type is known once it is imported
@@ -118,8 +118,7 @@ def measure_embedded(where: Ground, tasks: int, *, found: Found) -> None:
     settings = {**asyncio.run(where.fresh()), "worker": {"capacity": CAPACITY}}
     for name in PARTS:
         watch = MachineWatch()
-        with get_context("fork").Pool(1) as pool:
-            seconds, cpu, whole = pool.apply(_run_embedded, (settings, tasks, name))
+        seconds, cpu, whole = in_a_fork(_run_embedded, settings, tasks, name)
         found.rota[name].note(tasks, seconds, cpu={"process": cpu / tasks * 1e6}, machine=watch.read(whole))
 
 
@@ -204,8 +203,8 @@ def say(text: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--tasks", type=int, default=50_000, help="of one round")
-    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
+    parser.add_argument("--tasks", type=within(BATCH), default=50_000, help="of one round")
+    parser.add_argument("--rounds", type=within(1), default=3, help="the result is their median")
     parser.add_argument("--only", choices=GROUNDS, action="append", help="this alone; may be repeated")
     options = parser.parse_args(arguments)
     for name in options.only or GROUNDS:

@@ -25,6 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import aiohttp
 
+from bench.options import parser_of, within
+from bench.usage import OthersWatch
 from rota.application.ports.executor import Job, Reports
 from rota.domain.attempt import Succeeded, TaskResult
 from rota.infrastructure.executors.http.config import plan_of
@@ -126,20 +128,22 @@ async def execute(executor: HttpExecutor, job: Job, *, reports: Reports) -> None
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=4000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--at-once", type=int, default=20)
+    parser = parser_of(__doc__)
+    parser.add_argument("--requests", type=within(1), default=4000, help="of each kind in a round")
+    parser.add_argument("--rounds", type=within(1), default=5, help="the result is their median")
+    parser.add_argument("--at-once", type=within(1), default=20, help="requests under way")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         asyncio.run(serve())
+    watch = OthersWatch()
     with a_service() as url:
         rounds = asyncio.run(measure(url, options))
     ratio = median(ours / bare for bare, ours in rounds)
     print(f"bare aiohttp   {median(bare for bare, _ in rounds):8.0f} requests/s")
     print(f"http executor  {median(ours for _, ours in rounds):8.0f} requests/s")
     print(f"ratio          {ratio:8.0%}  (at least {LEAST_RATIO:.0%})")
+    print(watch.spell())
     return 0 if ratio >= LEAST_RATIO else 1
 
 

@@ -25,8 +25,9 @@ from sqlalchemy import Connection, Table, delete, func, select, text, update
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.options import parser_of
+from bench.options import parser_of, within
 from bench.places import Place, place
+from bench.usage import OthersWatch
 from rota.application.fire import FireSchedules
 from rota.application.node import Node, join
 from rota.application.ports.metrics import NO_METRICS
@@ -190,15 +191,16 @@ def _own_cpu() -> float:
 
 def main(arguments: Sequence[str]) -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--schedules", type=int, default=100_000, help="that are due together")
-    parser.add_argument("--rounds", type=int, default=2, help="the result is their median")
+    parser.add_argument("--schedules", type=within(1), default=100_000, help="that are due together")
+    parser.add_argument("--rounds", type=within(1), default=2, help="the result is their median")
     parser.add_argument("--late", action="store_true", help="as after an outage")
     parser.add_argument("--only", choices=("mariadb", "postgres", "sqlite"), default="mariadb", help="this alone")
-    options = parser.parse_args(arguments)
+    options, watch = parser.parse_args(arguments), OthersWatch()
     with RedisServer() as redis, place(options.only) as where:
         gc.set_threshold(MOST_YOUNG_OBJECTS)  # as a server has it
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             taken = runner.run(measure(where, redis.url(), options=options))
+    print(watch.spell())
     print(f"the slowest of {len(taken)} took {max(taken):.2f} s, wanted {MOST_S:.0f} s")
     return 0 if max(taken) <= MOST_S else 1
 

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier, Semaphore
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ import asyncmy
 import hiredis
 
 from bench.bare import BARE
+from bench.forks import end_in_silence
 from bench.grounds import Ground
 from bench.life import Life, plan_of
 from bench.tape import MariaDbMessage, Message, RedisMessage, Transaction, taping
@@ -68,11 +70,11 @@ async def record(where: Ground, tasks: int) -> Score:
                 tape.cut()
                 sent.clear()
                 for stage, work in (
-                    ("create", life.create(number)),
-                    ("grant", life.grant(number)),
-                    ("end", life.end()),
+                    ("create", partial(life.create, number)),
+                    ("grant", partial(life.grant, number)),
+                    ("end", life.end),
                 ):
-                    await work
+                    await work()
                     stages[stage].append(sent.copy())
                     sent.clear()
     return Score(tasks, stages)
@@ -146,6 +148,7 @@ _shared: list[_Shared] = []  # of this process
 
 
 def _prepare(shared: _Shared) -> None:
+    end_in_silence()
     _shared.append(shared)
     gc.freeze()
 

@@ -2,6 +2,7 @@
 
     python bench/growth.py [--tasks 3000] [--rounds 3] [--large]
 
+With 1,000 to 3,000 tasks: fewer are one batch of grants, of which there is no rate, and three workers hold no more.
 On MariaDB and Redis. A real scheduler grants tasks to workers that are registered and do nothing else, so that their
 number costs no processes: 3, 50 or 200 of them, tasks of one type or of a thousand, just these tasks waiting or a
 hundred thousand (`--large`: a million). The rate is that of its grants, from the first one on; the CPU is what the
@@ -10,7 +11,6 @@ of a million ended tasks (`--large`: ten million) costs the store is measured as
 share of the first.
 """
 
-import argparse
 import asyncio
 import sys
 import time
@@ -30,7 +30,8 @@ from bench.end_to_end import say
 from bench.grounds import Ground, ground
 from bench.installation import opened, redis_bytes
 from bench.life import plan_of
-from bench.usage import cpu_seconds, memory_bytes, precise_cpu_seconds
+from bench.options import parser_of, within
+from bench.usage import OthersWatch, cpu_seconds, memory_bytes, precise_cpu_seconds
 from bench.workload import BATCH, PAYLOAD
 from rota.application.node import Node
 from rota.application.submit import SubmitTasks
@@ -47,6 +48,8 @@ TIMEOUT = timedelta(hours=1)
 LOOK_EVERY_S = 0.01
 SETTLED_S = 1.0
 FEWEST = 3  # workers
+FEWEST_TASKS = 2 * BATCH  # a rate is that between two batches
+MOST_TASKS = FEWEST * MAX_CAPACITY  # what so many workers hold
 MOST_S = 120.0
 PROCESSING = 3  # as the table has it
 _LATER = f"FROM task_live WHERE status = {PROCESSING} AND started_us > :number"
@@ -156,7 +159,7 @@ async def _find_rate(settings: Mapping[str, Any], since: int) -> float:
 
 def scenes(tasks: int, *, is_large: bool) -> dict[str, Scene]:
     """The first is what the others are compared with. The largest takes minutes to prepare: it is measured once."""
-    first = Scene(queued=min(tasks, FEWEST * MAX_CAPACITY))
+    first = Scene(queued=tasks)
     found = {
         f"{FEWEST} workers, 1 type": first,
         "50 workers": replace(first, workers=50),
@@ -188,11 +191,13 @@ def measure_history(where: Ground, *, tasks: int, rounds: int, history: int) -> 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=FEWEST * MAX_CAPACITY, help="at most what three workers hold")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--large", action="store_true")
-    options = parser.parse_args()
+    parser = parser_of(__doc__)
+    parser.add_argument(
+        "--tasks", type=within(FEWEST_TASKS, MOST_TASKS), default=MOST_TASKS, help="that are granted, all at once"
+    )
+    parser.add_argument("--rounds", type=within(1), default=3, help="the result is their median")
+    parser.add_argument("--large", action="store_true", help="also a million queued, and ten million ended; takes long")
+    options, watch = parser.parse_args(), OthersWatch()
     with ground("redis+mariadb") as where:
         found = measure(where, tasks=options.tasks, rounds=options.rounds, is_large=options.large)
         first = next(iter(found.values()))
@@ -203,6 +208,7 @@ def main() -> int:
             shares_of = measure_history(where, tasks=options.tasks, rounds=options.rounds, history=history)
             for phase, share in shares_of.items():
                 print(f"{f'{history:,} ended, {phase}':32s}{share:8.0%} of an empty database")
+    print(watch.spell())
     return 0
 
 

@@ -9,7 +9,6 @@ waiting for its answer, up to 32 of them over one connection; then batches.
 import asyncio
 import sys
 import time
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import grpc.aio
 
 from bench.api import BATCH_LANES, WARM_UP, Served, serving
+from bench.forks import in_a_fork
 from bench.grounds import ground
-from bench.options import parser_of
+from bench.options import parser_of, within
 from rota._proto.v1 import task_service_pb2 as pb
+from rota.application.submit import MOST_AT_ONCE
 from rota.infrastructure.event_loop import new_event_loop
 
 SERVICE = "/rota.v1.TaskService"
@@ -37,8 +38,7 @@ class Wanted(NamedTuple):
 
 def rate(served: Served, wanted: Wanted) -> float:
     """Tasks a second."""
-    with get_context("fork").Pool(1) as pool:  # this process itself never calls anybody over gRPC
-        return pool.apply(_load, (served.grpc, served.secret, wanted))
+    return in_a_fork(_load, served.grpc, served.secret, wanted)  # this process itself never calls anybody over gRPC
 
 
 def _load(address: str, secret: str, wanted: Wanted) -> float:  # fixed signature: Pool.apply
@@ -70,9 +70,9 @@ async def _create(address: str, secret: str, *, wanted: Wanted) -> float:
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    parser.add_argument("--at-once", type=int, default=32, help="calls under way")
-    parser.add_argument("--batch", type=int, default=1000, help="tasks of a batch")
+    parser.add_argument("--seconds", type=within(0.1), default=5.0, help="of each measurement")
+    parser.add_argument("--at-once", type=within(1, 1_000), default=32, help="calls under way")
+    parser.add_argument("--batch", type=within(1, MOST_AT_ONCE), default=1000, help="tasks of a batch")
     chosen = parser.parse_args()
     with ground("redis+mariadb") as where, serving(where) as served:
         for at_once, batch in ((chosen.at_once, 0), (BATCH_LANES, chosen.batch)):

@@ -16,6 +16,8 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from bench.options import parser_of, within
+from bench.usage import OthersWatch
 from rota._proto.executor.v1 import executor_pb2 as pb
 from rota.domain.attempt import Succeeded
 from rota.infrastructure.executors.grpc.own_service import write_request
@@ -27,15 +29,16 @@ BAR = 0.6  # of the calls that bare grpc.aio makes
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=2000, help="of each kind in a round")
-    parser.add_argument("--at-once", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = parser_of(__doc__)
+    parser.add_argument("--calls", type=within(1), default=2000, help="of each kind in a round")
+    parser.add_argument("--at-once", type=within(1), default=20, help="calls under way")
+    parser.add_argument("--rounds", type=within(1), default=5, help="the result is their median")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.serve:
         asyncio.run(serve())
         return 0
+    watch = OthersWatch()
     command = [sys.executable, "-m", "bench.grpc_executor", "--serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 ours
         assert server.stdout is not None  # noqa: S101 asked for above
@@ -43,6 +46,7 @@ def main() -> int:
             share = asyncio.run(measure(server.stdout.readline().strip(), chosen))
         finally:
             server.terminate()
+    print(watch.spell())
     return 0 if share >= BAR else 1
 
 

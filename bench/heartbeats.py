@@ -18,7 +18,7 @@ import structlog
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import rota
-from bench.options import parser_of
+from bench.options import parser_of, within
 from bench.usage import cpu_seconds
 from tests.support.servers.etcd import EtcdServer
 
@@ -44,8 +44,8 @@ async def measure(etcd: EtcdServer, *, workers: int, seconds: float) -> None:
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--workers", type=int, default=100, help="that have nothing to do")
-    parser.add_argument("--seconds", type=float, default=30, help="of each measurement")
+    parser.add_argument("--workers", type=within(1), default=100, help="that have nothing to do")
+    parser.add_argument("--seconds", type=within(0.1), default=30, help="of each measurement")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))  # the figures are the news
     with EtcdServer(durable=True, options=()) as etcd:

@@ -17,6 +17,7 @@ from sqlalchemy import text
 
 import rota
 from bench import noop_app
+from bench.forks import end_in_silence, in_a_fork
 from bench.grounds import Ground
 from bench.usage import cpu_seconds
 from bench.workload import BATCH, PAYLOAD
@@ -62,8 +63,7 @@ class Installation:
 
     def produce(self, tasks: int) -> Produced:
         """Create tasks, from a process of its own."""
-        with get_context("fork").Pool(1) as pool:  # nothing runs beside it here
-            return pool.apply(produce, (self.settings, tasks))
+        return in_a_fork(produce, self.settings, tasks)
 
     @contextmanager
     def under_load(self, rate: float) -> Iterator[None]:
@@ -243,6 +243,7 @@ async def create(app: rota.Rota, tasks: int) -> Produced:
 
 def produce_steadily(settings: Mapping[str, Any], rate: float, stop: Event) -> None:  # fixed signature: Process
     """Create tasks at a rate, in small batches, until told to stop."""
+    end_in_silence()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_produce_steadily(settings, rate, stop=stop))
 

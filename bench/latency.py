@@ -28,8 +28,9 @@ from bench import noop_app
 from bench.grounds import Ground, ground
 from bench.installation import installed, spare_garbage_collection
 from bench.lone import Pass, floor_of, record
-from bench.options import parser_of
+from bench.options import parser_of, within
 from bench.places import Place, place
+from bench.usage import OthersWatch
 from rota.embedding import EVERY_ROLE
 from rota.infrastructure.event_loop import new_event_loop
 
@@ -111,20 +112,21 @@ def report(name: str, waits: Waits) -> list[str]:
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--tasks", type=int, default=300, help="one after the other")
-    parser.add_argument("--load", type=float, help="other tasks a second")
+    parser.add_argument("--tasks", type=within(1), default=300, help="one after the other")
+    parser.add_argument("--load", type=within(1.0), help="other tasks a second, if any")
     parser.add_argument("--only", choices=PLACES, help="this alone")
     options = parser.parse_args()
     print(
         f"{'milliseconds':18s}{'start p50':>10s}{'p99':>10s}{'result p50':>14s}{'p99':>10s}"
         f"{'floor p50':>13s}{'p99':>10s}{'ratio':>9s}"
     )
-    missed = []
+    missed, watch = [], OthersWatch()
     for name in PLACES if options.only is None else (options.only,):
         missed += report(name, measure_place(name, options.tasks))
     if options.load:
         with ground("redis+mariadb") as where:
             report(LOADED, measure_loaded(where, rate=options.load, tasks=options.tasks))
+    print(watch.spell())
     print("all bars held" if not missed else "missed: " + "; ".join(missed))
     return 1 if missed else 0
 

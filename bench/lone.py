@@ -21,6 +21,7 @@ import hiredis
 
 from bench.bare import BARE
 from bench.floor import messages_to_mariadb
+from bench.forks import end_in_silence
 from bench.life import Life
 from bench.places import Place
 from bench.tape import MariaDbMessage, Message, Transaction, taping
@@ -153,6 +154,7 @@ class Desk(NamedTuple):
 
 
 def _sit(desk: Desk) -> None:
+    end_in_silence()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(desk.work(desk))
 

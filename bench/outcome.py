@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench.peers.catalogue import PEERS
+from bench.usage import MOST_OF_OTHERS
 
-MOST_OF_OTHERS = 0.15  # of the machine, with what the kernel does; more, and a figure says little
 QUICK = "One round of everything, and fewer tasks: the figures of a whole run are steadier."
 END_TO_END_TASKS = 50_000  # of each round: some seconds, so that what happens once a second is in them
 WHOLE = (
@@ -31,6 +31,8 @@ INSTALLATIONS = {  # what each ground is called for people
 TITLE = "Tasks per second, created and worked on at once"
 BAR, ROW, LEFT, WIDTH = 16, 24, 300, 800  # of the picture, in pixels …
 TOP, SECOND = 84, 330  # … where its bars begin, below the legend, and the legend's second column
+UNFINISHED = "unfinished"  # what the files of a run are called before all its parts have ended well
+LATEST = "latest"
 KINDS = {  # of bars: what the legend says, and the colours on light and on dark
     "rota": ("Rota, which keeps a record of every task", "#0969da", "#58a6ff"),
     "floor": ("the floor: Rota's messages to the servers, without any logic", "#bf8700", "#d29922"),
@@ -51,6 +53,7 @@ class Figure:
     of: str = ""
     note: str = ""
     others: float = 0.0  # share of the machine that somebody else used meanwhile
+    rounds: Sequence[float] = ()  # what each found, where the value is their median
 
     @property
     def shown(self) -> str:
@@ -60,7 +63,11 @@ class Figure:
     @property
     def remark(self) -> str:
         disturbed = f"others used {self.others:.0%} of the machine" if self.others > MOST_OF_OTHERS else ""
-        return "; ".join(filter(None, (self.note, disturbed)))
+        return "; ".join(filter(None, (self.spread, self.note, disturbed)))
+
+    @property
+    def spread(self) -> str:
+        return f"rounds: {min(self.rounds):,.0f} to {max(self.rounds):,.0f}" if len(self.rounds) > 1 else ""
 
     @property
     def ground(self) -> str:
@@ -101,6 +108,8 @@ class Outcome:
     figures: list[Figure] = field(default_factory=list)
     machine: str = field(default_factory=lambda: describe_machine())
     end_to_end_tasks: int = END_TO_END_TASKS  # of a round, as it was then
+    left: list[str] = field(default_factory=list)  # parts that have not ended well, or not yet
+    surroundings: dict[str, str] = field(default_factory=dict)  # of program, servers, processor and run
 
     @classmethod
     def read(cls, path: Path) -> "Outcome":
@@ -110,10 +119,13 @@ class Outcome:
 
     @property
     def stem(self) -> str:
-        """What the files are called: a look at one part, or a quick one, does not take the place of a whole run."""
+        """What the files are called: a look at one part, a quick one, or one that was ended early, does not take the
+        place of a whole run."""
+        if self.left:
+            return UNFINISHED
         if self.is_quick:
             return "quick"
-        return "latest" if self.is_whole else "part"
+        return LATEST if self.is_whole else "part"
 
     def add(self, figure: Figure) -> None:
         self.figures.append(figure)
@@ -125,30 +137,48 @@ class Outcome:
         return found
 
     def write(self, folder: Path) -> None:
-        """As Markdown, JSON and a picture, under the stem and under the time of the run."""
+        """As Markdown, JSON and a picture, under the stem and, once it is finished, under the time of the run."""
         folder.mkdir(parents=True, exist_ok=True)
         picture = draw([figure for figure in self.figures if figure.unit == "tasks/s" and figure.name.endswith(BOTH)])
-        for stem in (self.stem, self.began_at.replace(":", "").replace("-", "")):
+        of_its_own = () if self.left else (self.began_at.replace(":", "").replace("-", ""),)
+        for stem in (self.stem, *of_its_own):
             (folder / f"{stem}.md").write_text("\n".join(self.to_markdown(f"{stem}.svg")) + "\n", "utf-8")
             (folder / f"{stem}.json").write_text(json.dumps(self._document(), indent=2) + "\n", "utf-8")
             (folder / f"{stem}.svg").write_text(picture, "utf-8")
 
     def _document(self) -> dict[str, object]:
-        return {
+        known = {
             "began_at": self.began_at,
             "is_quick": self.is_quick,
             "is_whole": self.is_whole,
             "machine": self.machine,
             "end_to_end_tasks": self.end_to_end_tasks,
-            "figures": [asdict(figure) for figure in self.figures],
         }
+        also = {"left": self.left, "surroundings": self.surroundings}
+        figures = [asdict(figure) for figure in self.figures]
+        for figure in figures:
+            if not figure["rounds"]:
+                del figure["rounds"]
+        return {**known, **{name: told for name, told in also.items() if told}, "figures": figures}
+
+    def headlines(self) -> Iterator[str]:
+        """What a reader must know before any figure."""
+        if self.left:
+            yield f"unfinished: {', '.join(self.left)} did not end well, or were not begun"
+        if disturbance := _disturbance(self.figures):
+            yield f"{disturbance}: compare no rows, and trust no shares, that were not disturbed alike"
 
     def to_markdown(self, picture: str) -> Iterator[str]:
-        yield f"# Benchmarks, {self.began_at}"
+        yield f"# Benchmarks, {self.began_at}{', unfinished' if self.left else ''}"
         yield ""
+        for headline in self.headlines():
+            yield f"**{headline}**\n"
         how = QUICK if self.is_quick else WHOLE.format(tasks=self.end_to_end_tasks)
         yield f"{self.machine}. Everything runs on this one machine. {how}"
         yield f"\n![{TITLE}]({picture})"
+        if self.surroundings:
+            yield "\n| | |\n|---|---|"
+            yield from (f"| {name} | {told} |" for name, told in self.surroundings.items())
         for group, figures in self.groups().items():
             yield f"\n## {group}\n"
             has_grounds = any(figure.ground for figure in figures)
@@ -162,6 +192,8 @@ class Outcome:
     def to_text(self) -> Iterator[str]:
         cells = [_cells(figure) for figure in self.figures]
         names, values, shares = (max((len(row[place]) for row in cells), default=0) for place in range(3))
+        yield from self.headlines()
+        yield from (f"{name}: {told}" for name, told in self.surroundings.items())
         for group, figures in self.groups().items():
             yield f"\n{group}"
             for figure in figures:
@@ -173,6 +205,11 @@ class Outcome:
 def _cells(figure: Figure) -> tuple[str, str, str]:
     share = "" if figure.share is None else f"{figure.share:.0%} of {figure.of}"
     return figure.name, figure.shown, share
+
+
+def _disturbance(figures: Sequence[Figure]) -> str:
+    most = max((figure.others for figure in figures), default=0.0)
+    return f"disturbed: others used up to {most:.0%} of the machine" if most > MOST_OF_OTHERS else ""
 
 
 def describe_machine() -> str:
@@ -190,7 +227,7 @@ def draw(figures: Sequence[Figure]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" role="img">'
         f"<title>{TITLE}</title><style>{_style()}</style>"
         f'<rect class="ground" width="{WIDTH}" height="{height}" rx="6"/>'
-        f'<text class="title" x="12" y="22">{TITLE}</text>{_legend()}{"".join(bars)}</svg>\n'
+        f'<text class="title" x="12" y="22">{TITLE}</text>{_mark(figures)}{_legend()}{"".join(bars)}</svg>\n'
     )
 
 
@@ -200,6 +237,12 @@ def _style() -> str:
         f"text{{font:13px system-ui,sans-serif;fill:#24292f}}.title{{font-weight:600}}.ground{{fill:#fff}}{light}"
         f"@media(prefers-color-scheme:dark){{text{{fill:#e6edf3}}.ground{{fill:#0d1117}}{dark}}}"
     )
+
+
+def _mark(figures: Sequence[Figure]) -> str:
+    """Opposite the title, where the bars are worth less than they seem."""
+    told = _disturbance(figures)
+    return f'<text class="title" x="{WIDTH - 12}" y="22" text-anchor="end">{told}</text>' if told else ""
 
 
 def _legend() -> str:

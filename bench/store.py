@@ -24,10 +24,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.bare import BARE, Send
 from bench.history import write_history
-from bench.options import parser_of
+from bench.options import parser_of, within
 from bench.places import Place, place
 from bench.plain import CREATE, plain_transactions
 from bench.recording import Recording, Statement, recording
+from bench.usage import OthersWatch
 from bench.workload import Workload, prepare
 from rota.application.ports.store import Store
 from rota.domain.submission import NewTask
@@ -219,17 +220,18 @@ def report_cpu(found: Findings) -> list[str]:
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--tasks", type=int, default=30_000, help="of one round")
-    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
-    parser.add_argument("--history", type=int, default=1_000_000, help="ended tasks of the old database; 0: none")
+    parser.add_argument("--tasks", type=within(1_000), default=30_000, help="of one round")
+    parser.add_argument("--rounds", type=within(1), default=3, help="the result is their median")
+    parser.add_argument("--history", type=within(0), default=1_000_000, help="ended tasks of the old database; 0: none")
     parser.add_argument("--only", choices=sorted(BARE), action="append", help="this alone; may be repeated")
     options = parser.parse_args()
-    missed = []
+    missed, watch = [], OthersWatch()
     for name in options.only or ("mariadb", "postgresql", "sqlite"):
         with place(name) as where:
             work = measure(where, tasks=options.tasks, rounds=options.rounds, history=options.history)
             missed += report(name, asyncio.run(work))
-    print("\nall bars held" if not missed else "\nmissed: " + "; ".join(missed))
+    print(f"\n{watch.spell()}")
+    print("all bars held" if not missed else "missed: " + "; ".join(missed))
     return 1 if missed else 0
 
 

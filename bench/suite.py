@@ -5,12 +5,13 @@
 
 Composed of what the other programs in this folder measure one by one. Starts servers of its own on private ports,
 shows how far it is, prints a table, and writes Markdown, JSON and a picture into `bench/results/`: as `latest`, or as
-`quick` or `part` where it was not a whole run. About twelve minutes; two or three with `--quick`, which measures
-one round of everything and fewer tasks. What somebody else used of the machine since a part began is told beside its
-figures where it was much: a run that was disturbed is worth little.
+`quick` or `part` where it was not a whole run, and under the time when it began. Before all parts have ended well it
+is `unfinished`, and the others stay as they were. About thirteen minutes; three to five with `--quick`, which measures
+one round of everything and fewer tasks; the first time longer, since the other queues are installed. Exit code 1 when a
+part failed, 130 when it was interrupted. What somebody else used of the machine meanwhile is told beside its figures
+where it was much: a run that was disturbed is worth little.
 """
 
-import argparse
 import asyncio
 import signal
 import sys
@@ -30,13 +31,16 @@ from bench.end_to_end import say
 from bench.gathering import gather
 from bench.grounds import GROUNDS, ground
 from bench.installation import wait_until_done
-from bench.outcome import END_TO_END_TASKS, GRANT_CPU, Figure, Outcome
+from bench.options import parser_of
+from bench.outcome import END_TO_END_TASKS, GRANT_CPU, LATEST, UNFINISHED, Figure, Outcome
 from bench.peers import run as peers
+from bench.surroundings import surroundings
 from bench.usage import MachineWatch
 from bench.yardstick import measure_python
 
 RESULTS = Path(__file__).with_name("results")
 MAIN = "redis+mariadb"
+INTERRUPTED = 130  # as a shell tells of a program that was ended by Ctrl-C
 
 
 @dataclass(slots=True)
@@ -62,13 +66,15 @@ def measure_end_to_end(size: Size) -> Iterator[Figure]:
             found = end_to_end.measure(where, tasks=int(size.of(10_000, END_TO_END_TASKS)), rounds=size.rounds)
         for part in end_to_end.PARTS:
             rota, floor = found.rota[part], found.floor[part]
-            spent = f"CPU of a task: {end_to_end.spell(rota.spent())} µs"
+            start = ", with the scheduler's start" if part == "drain" and not where.is_embedded else ""
+            spent = f"CPU of a task{start}: {end_to_end.spell(rota.spent())} µs"
             share = rota.rate / floor.rate
             others = max(rota.others, floor.others)
-            yield Figure(group, f"{name}, {part}", rota.rate, "tasks/s", share, "the floor", spent, others)
+            yield Figure(group, f"{name}, {part}", rota.rate, "tasks/s", share, "the floor", spent, others, rota.rates)
             idle = max(machine.idle for machine in floor.machine)  # none, or something else than work held it up
             spent = f"CPU of a task: {end_to_end.spell(floor.spent())} µs; up to {idle:.0%} of the machine was idle"
-            yield Figure(group, f"floor of {name}, {part}", floor.rate, "tasks/s", None, "", spent, floor.others)
+            floor_name, others, rounds = f"floor of {name}, {part}", floor.others, floor.rates
+            yield Figure(group, floor_name, floor.rate, "tasks/s", None, "", spent, others, rounds)
         if name == MAIN:
             size.reached, size.floor = found.rota["both"].rate, found.floor[end_to_end.CREATE].rate
             yield Figure(group, f"floor of {name}, creating alone", size.floor, "tasks/s")
@@ -108,13 +114,15 @@ def _creates(served: api.Served, form: Form, *, size: Size) -> Iterator[Figure]:
     }
     for protocol, create in once.items():
         watch = MachineWatch()
-        rate = median(create() for _ in range(size.rounds))
+        rates = [create() for _ in range(size.rounds)]
+        rate = median(rates)
         note = f"{watch.read(0).idle:.0%} of the machine was idle"
         if form.is_working:
             note += f"; {asyncio.run(served.count_left()):,} tasks were left to be done when the last one was created"
             asyncio.run(wait_until_done(served.settings))
         share = rate / size.floor if size.floor else None
-        yield Figure("Creating tasks", f"{protocol}, {form.name}", rate, "tasks/s", share, "creating alone", note)
+        name, of = f"{protocol}, {form.name}", "creating alone"
+        yield Figure("Creating tasks", name, rate, "tasks/s", share, of, note, rounds=rates)
 
 
 def measure_waits(size: Size) -> Iterator[Figure]:
@@ -135,14 +143,14 @@ def _waits(name: str, found: latency.Waits) -> Iterator[Figure]:
 
 
 def measure_resources(size: Size) -> Iterator[Figure]:
-    say("memory and idle CPU …")
+    tasks = int(size.of(10_000, resources.STEADY))
     with ground(MAIN) as where:
-        memory = resources.measure_memory(where, int(size.of(10_000, 50_000)))
+        memory = resources.measure_memory(where, tasks)
         idle = resources.measure_idle_cpu(where, size.of(5.0, 20.0))
     for moment, figures in memory.items():
-        unit = "bytes" if moment.startswith("bytes") else "MiB"
+        unit, note = ("bytes", resources.doubt(tasks)) if moment.startswith(resources.BYTES) else ("MiB", "")
         for name, value in figures.items():
-            yield Figure("Resources", f"{moment}: {name}", value, unit)
+            yield Figure("Resources", f"{moment}: {name}", value, unit, note=note)
     for name, value in idle.items():
         yield Figure("Resources", f"idle cluster: {name}", value * 100, "% of a core")
 
@@ -157,9 +165,10 @@ def measure_peers(size: Size) -> Iterator[Figure]:
             share = rates.rate / size.reached if part == "both" and size.reached else None
             spent = f"CPU of a task: {end_to_end.spell(rates.spent())} µs"
             note = f"release {figures.version}, workers take {figures.memory:.0f} MiB; {spent}"
-            yield Figure(
-                "Peers", f"{name}, {part}", rates.rate, "tasks/s", share, f"Rota on {MAIN}", note, rates.others
-            )
+            told, of = f"{name}, {part}", f"Rota on {MAIN}"
+            yield Figure("Peers", told, rates.rate, "tasks/s", share, of, note, rates.others, rates.rates)
+    if lost := [name for name, figures in found.items() if isinstance(figures, str)]:
+        raise RuntimeError(f"not all could be measured: {', '.join(lost)}")  # a whole run has them all
 
 
 def measure_growth(size: Size) -> Iterator[Figure]:
@@ -202,25 +211,52 @@ PARTS: dict[str, Callable[[Size], Iterator[Figure]]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=PARTS, action="append", default=[])
-    parser.add_argument("--without", choices=PARTS, action="append", default=[])
-    parser.add_argument("--render", action="store_true")
+    parser = parser_of(__doc__)
+    parser.add_argument("--quick", action="store_true", help="one round of everything, and fewer tasks")
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part alone; may be repeated")
+    parser.add_argument("--without", choices=PARTS, action="append", help="all but this part; may be repeated")
+    parser.add_argument("--render", action="store_true", help="write the latest whole run anew, without measuring")
     options = parser.parse_args(arguments)
+    names = [name for name in options.only or PARTS if name not in (options.without or ())]
+    if not names:
+        parser.error("nothing is left to be measured")
     if options.render:
-        Outcome.read(RESULTS / "latest.json").write(RESULTS)
+        Outcome.read(RESULTS / f"{LATEST}.json").write(RESULTS)
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that every server and process is ended
-    names = [name for name in options.only or PARTS if name not in options.without]
+    return measure(names, is_quick=options.quick)
+
+
+def measure(names: Sequence[str], *, is_quick: bool) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))  # so that every server and process is ended
     began_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    outcome = Outcome(began_at, options.quick, is_whole=set(names) == set(PARTS))
-    size = Size(options.quick)  # one for all: what the first part reaches, others are measured by
-    gather({name: partial(PARTS[name], size) for name in names}, outcome, folder=RESULTS, say=say)
+    outcome = Outcome(began_at, is_quick, is_whole=set(names) == set(PARTS))
+    outcome.surroundings.update(surroundings(["python", "bench/suite.py", *sys.argv[1:]]))
+    if outcome.is_whole:
+        say(f"about {'three to five' if is_quick else 'thirteen'} minutes; more where other queues are to be installed")
+    size = Size(is_quick)  # one for all: what the first part reaches, others are measured by
+    try:
+        gather({name: partial(PARTS[name], size) for name in names}, outcome, folder=RESULTS, say=say)
+    except (KeyboardInterrupt, SystemExit):
+        print(f"\ninterrupted: what there is so far stands in {_folder()}/{UNFINISHED}.md, no other run was replaced")
+        return INTERRUPTED
     print("\n".join(outcome.to_text()))
-    folder = RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS
-    print(f"\nwritten to {folder}/{outcome.stem}.md, and as {outcome.stem}.json and {outcome.stem}.svg (the picture)")
-    return 1 if any(figure.name == "failed" for figure in outcome.figures) else 0
+    print("\n".join(["", *last_words(outcome)]))
+    return 1 if outcome.left else 0
+
+
+def last_words(outcome: Outcome) -> Iterator[str]:
+    """Where it stands, and what to do with it."""
+    stem = outcome.stem
+    yield f"written to {_folder()}/{stem}.md, and as {stem}.json and {stem}.svg (the picture)"
+    if outcome.left:
+        yield f"failed: {', '.join(outcome.left)}; no other run was replaced"
+    elif stem == LATEST:
+        yield "the tables of speed in both READMEs and the docs are made from it by: make docs"
+        yield from outcome.headlines()
+
+
+def _folder() -> Path:
+    return RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import rota
 from bench import noop_app
-from bench.options import parser_of
+from bench.options import parser_of, within
 from bench.outcome import describe_machine
 from bench.workload import PAYLOAD
 from rota.domain.task import SUCCESS
@@ -113,9 +113,11 @@ def to_table(rates: Mapping[str, Sequence[float]]) -> Iterator[str]:
 def main() -> int:
     parser = parser_of(__doc__)
     parser.add_argument("names", nargs="*", help=", ".join(TOPOLOGIES))
-    parser.add_argument("--tasks", type=int, default=20_000, help="of one round")
-    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
+    parser.add_argument("--tasks", type=within(1), default=20_000, help="of one round")
+    parser.add_argument("--rounds", type=within(1), default=3, help="the result is their median")
     options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in TOPOLOGIES]:
+        parser.error(f"no topology is called {unknown[0]}: choose from {', '.join(TOPOLOGIES)}")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))  # the table is what matters
     rates: dict[str, list[float]] = {name: [] for name in options.names or TOPOLOGIES}
     for number in range(1, options.rounds + 1):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
 _SCHEDULED = 2  # which clock of a process, in the number that Linux makes of a process and a clock
+MOST_OF_OTHERS = 0.15  # of the machine, with what the kernel does; more, and a figure says little
 OWN, REAPED = slice(11, 13), slice(13, 15)  # of what follows the name in /proc/PID/stat: user and system time
 
 
@@ -58,6 +59,28 @@ class MachineWatch:
         busy, idle = (now - then for now, then in zip(_read_machine(), self._began, strict=True))
         whole = max((time.monotonic() - self._began_at) * (os.cpu_count() or 1), 0.01)
         return Machine(max(busy - own, 0.0) / whole, min(idle / whole, 1.0))
+
+
+@dataclass(slots=True)
+class OthersWatch:
+    """How much of the machine others use while this process, with all that descends from it, measures."""
+
+    _machine: MachineWatch = field(default_factory=MachineWatch)
+    _own: float = field(default_factory=lambda: cpu_seconds(os.getpid()))
+    _began_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began_at
+
+    def share(self) -> float:
+        return self._machine.read(cpu_seconds(os.getpid()) - self._own).others
+
+    def spell(self) -> str:
+        """For whoever judges what was measured."""
+        share = self.share()
+        verdict = ": what was measured says little, whether or not it kept to its bars" * (share > MOST_OF_OTHERS)
+        return f"others used {share:.0%} of the machine meanwhile{verdict}"
 
 
 class Machine(NamedTuple):

@@ -23,6 +23,16 @@ FIRST_OF_GROWTH = "3 workers, 1 type"
 START = "create to start"
 
 
+class MissingFigureError(Exception):
+    """The run has not all that the tables tell of."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{LATEST.relative_to(ROOT)} has no figure {name!r}, so that the tables cannot be made from it: measure it"
+            f" by make bench, or go back to the run that was published: git checkout {LATEST.parent.relative_to(ROOT)}"
+        )
+
+
 class Run:
     """One run of the benchmarks, asked by name."""
 
@@ -31,13 +41,19 @@ class Run:
         self._figures = {figure["name"]: figure for figure in document["figures"]}
 
     def value(self, name: str) -> float:
-        return float(self._figures[name]["value"])
+        return float(self._of(name, "value"))
 
     def share(self, name: str) -> float:
-        return float(self._figures[name]["share"])
+        return float(self._of(name, "share"))
 
     def note(self, name: str) -> str:
-        return str(self._figures[name]["note"])
+        return str(self._of(name, "note"))
+
+    def _of(self, name: str, what: str) -> Any:
+        found = self._figures.get(name, {}).get(what)
+        if found is None:  # also a share of what was not measured
+            raise MissingFigureError(name)
+        return found
 
     def both(self, name: str) -> float:
         return self.value(f"{name}{BOTH}")
@@ -231,21 +247,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Write the tables of speed from the newest run of the benchmarks.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a table is stale")
     is_check = parser.parse_args().check
-    run, stale = Run(json.loads(LATEST.read_text("utf-8"))), []
-    for page, tables in TABLES.items():
-        path = ROOT / page
-        text = new = path.read_text("utf-8")
-        for name, make in tables.items():
-            new = filled(new, name, lines=make(run))
-        if new != text:
-            stale.append(page)
-            if not is_check:
-                path.write_text(new, "utf-8")
+    try:
+        stale = find_stale(Run(json.loads(LATEST.read_text("utf-8"))))
+    except MissingFigureError as exc:
+        print(exc, file=sys.stderr)
+        return 1
     if stale and is_check:
         print(f"{', '.join(stale)}: not of {LATEST.relative_to(ROOT)}; try: make docs", file=sys.stderr)
         return 1
+    for page, text in stale.items():
+        (ROOT / page).write_text(text, "utf-8")
     print(f"{', '.join(stale)} written" if stale else "the tables of speed are current")
     return 0
+
+
+def find_stale(run: Run) -> dict[str, str]:
+    """What each page should say that says something else."""
+    found = {}
+    for page, tables in TABLES.items():
+        text = new = (ROOT / page).read_text("utf-8")
+        for name, make in tables.items():
+            new = filled(new, name, lines=make(run))
+        if new != text:
+            found[page] = new
+    return found
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.end_to_end import Part, say, spell
 from bench.gathering import FAILURES
 from bench.grounds import Ground, ground
-from bench.options import parser_of
+from bench.options import parser_of, within
 from bench.peers.catalogue import PEERS, Peer
 from bench.usage import MachineWatch, cpu_seconds, memory_bytes, per_task
 
@@ -273,14 +273,14 @@ def measure_all(names: Sequence[str], *, rounds: int, share: float) -> dict[str,
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="the result is their median")
-    parser.add_argument("--share", type=float, default=1.0, help="of the usual number of tasks")
+    parser.add_argument("--rounds", type=within(1), default=3, help="the result is their median")
+    parser.add_argument("--share", type=within(0.01), default=1.0, help="of the usual number of tasks")
     parser.add_argument(
-        "--only", choices=[peer.name for peer in PEERS], action="append", default=[], help="this alone; may be repeated"
+        "--only", choices=[peer.name for peer in PEERS], action="append", help="this alone; may be repeated"
     )
     options = parser.parse_args()
     print(f"{'':16s}{'release':>10s}{'drain/s':>10s}{'both/s':>10s}{'workers, MiB':>14s}")
-    for name, found in measure_all(options.only, rounds=options.rounds, share=options.share).items():
+    for name, found in measure_all(options.only or (), rounds=options.rounds, share=options.share).items():
         if isinstance(found, str):
             print(f"{name:16s}  could not be measured: {found}")
         else:

@@ -53,10 +53,25 @@ class Cost(NamedTuple):
     redis_bytes: float  # in the messages
     calls: float  # of Python functions
 
-    def beyond(self, budget: "Cost") -> dict[str, float]:
+    def beyond(self, budget: "Cost", *, least: float = LEAST_OF_BUDGET, most: float = 1.0) -> list[str]:
         """What costs more than it may, or so much less that its budget is to be lowered."""
         pairs = zip(self._asdict().items(), budget, strict=True)
-        return {name: cost for (name, cost), most in pairs if not LEAST_OF_BUDGET * most <= cost <= most}
+        judged = ((name, beyond(cost, of, least=least, most=most)) for (name, cost), of in pairs)
+        return [f"{name}: {told}" for name, told in judged if told]
+
+
+def beyond(cost: float, budget: float, *, least: float = LEAST_OF_BUDGET, most: float = 1.0) -> str:
+    """How a count leaves its budget, if it does: these shares of it are the least and the most."""
+    if cost > most * budget:
+        return f"{cost:,.7g} is above the {most * budget:,.7g} that are allowed"
+    if cost < least * budget:
+        return f"{cost:,.7g} is below {least * budget:,.7g}, {least:.0%} of its budget, which guards nothing any more"
+    return ""
+
+
+def remedy(table: str) -> str:
+    """What who made something dearer or cheaper is to do."""
+    return f"If that is meant, raise or lower the budget in {table}, and say why in the commit."
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tools.speed_tables import Aim, Run, at_least, at_most, filled
+from tools.speed_tables import Aim, MissingFigureError, Run, at_least, at_most, filled, find_stale
 
 PAGE = "before\n<!-- speed: all, written by tools/speed_tables.py -->\nold\n<!-- end of speed -->\nafter\n"
 
@@ -19,6 +19,17 @@ def test_only_what_stands_between_the_marks_is_replaced() -> None:
 def test_a_page_without_the_marks_is_a_mistake(page: str) -> None:
     with pytest.raises(ValueError, match="no place for the table 'all'"):
         filled(page, "all", lines=iter(["new"]))
+
+
+def test_a_run_that_lacks_a_figure_is_told_by_its_name_and_with_what_to_do() -> None:
+    with pytest.raises(MissingFigureError, match=r"no figure 'redis\+mariadb, both'.* make bench.* git checkout"):
+        find_stale(Run({"began_at": "2026-11-19T00:00:00Z", "figures": []}))
+
+
+def test_a_share_of_what_was_not_measured_is_missing_as_well() -> None:
+    figure = {"name": "arq, both", "value": 100, "share": None}
+    with pytest.raises(MissingFigureError):
+        Run({"began_at": "2026-11-19T00:00:00Z", "figures": [figure]}).share("arq, both")
 
 
 @pytest.mark.parametrize(
