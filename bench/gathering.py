@@ -1,5 +1,6 @@
 """Run the parts of a benchmark one after the other, and write down what they find."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -37,6 +38,7 @@ def gather(parts: Mapping[str, Part], outcome: Outcome, *, folder: Path, say: Ca
     began_at = time.monotonic()
     for number, (name, measure) in enumerate(parts.items(), start=1):
         say(f"[{number} of {len(parts)}] {name}")
+        os.sync()  # what the parts before have left to be written would be waited for here
         try:
             for figure in _beside_others(measure):
                 outcome.add(figure)
