@@ -63,7 +63,7 @@ def main() -> int:
         load = Load(served.http, served.secret, chosen.seconds, served.pids)
         found = {"single": load.run(chosen.connections)}
         if chosen.working:
-            print(f"{asyncio.run(served.count_left()):,} tasks were left to be done when the last one was created")
+            print(f"tasks left to be done when the last one was created: {asyncio.run(served.count_left()):,}")
             asyncio.run(wait_until_done(served.settings))
         found["batch"] = load.run(BATCH_LANES, batch=chosen.batch)
     print(watch.spell())

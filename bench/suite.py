@@ -118,7 +118,7 @@ def _creates(served: api.Served, form: Form, *, size: Size) -> Iterator[Figure]:
         rate = median(rates)
         note = f"{watch.read(0).idle:.0%} of the machine was idle"
         if form.is_working:
-            note += f"; {asyncio.run(served.count_left()):,} tasks were left to be done when the last one was created"
+            note += f"; tasks left to be done when the last one was created: {asyncio.run(served.count_left()):,}"
             asyncio.run(wait_until_done(served.settings))
         share = rate / size.floor if size.floor else None
         name, of = f"{protocol}, {form.name}", "creating alone"

@@ -56,9 +56,8 @@ def bench(*, tasks: int, batch: int, timeout: str, output: str, url: str | None)
         except GaveUpError as error:
             raise _give_up(error.found, tasks, batch=batch, timeout=timeout) from None
         except UnreachableError as error:
-            error.fix = (
-                f"rota doctor --url {quote(url)}" if url else ""
-            )  # another server is not what was to be measured
+            if url:  # another server is not what was to be measured
+                error.fix = f"rota doctor --url {quote(url)}"
             raise
     if output in ("table", "wide"):
         click.echo("\n".join(_lines(figures)))
