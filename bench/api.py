@@ -43,7 +43,7 @@ LEAST = {"single": 5_000.0, "batch": 30_000.0}  # tasks a second
 WARM_UP = 1.0  # seconds
 BATCH_LANES = 4
 WORKERS = 2
-TASK = b'{"type": "noop", "payload": {"to": "ada@example.com", "subject": "%b", "body": "as real work has"}}'
+TASK = b'{"type": "nothing", "payload": {"to": "ada@example.com", "subject": "%b", "body": "as real work has"}}'
 
 
 class Found(NamedTuple):
@@ -104,7 +104,7 @@ def serving(where: Ground, *, is_working: bool = False) -> Iterator[Served]:
 async def prepare(settings: Mapping[str, Any]) -> str:
     """A task config, and a token to create tasks with."""
     async with open_node(plan_of(settings)) as node:
-        await node.store.configs.put(TaskConfig(type="noop"))
+        await node.store.configs.put(TaskConfig(type="nothing"))
         _, secret = await Tokens(node).issue(
             tenant_id=DEFAULT_TENANT, name="bench", role=Role.OPERATOR, expires_in=None, actor=None
         )

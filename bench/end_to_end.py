@@ -43,7 +43,7 @@ from bench.usage import MOST_OF_OTHERS, Machine, MachineWatch, per_task
 from bench.workload import BATCH
 from rota.infrastructure.event_loop import new_event_loop
 
-NOOP = noop_app.noop  # its type is known once it is imported
+NOOP = noop_app.nothing  # its type is known once it is imported
 WARM_UP = 2_000  # tasks
 PARTS = ("drain", "both")
 CREATE = "create"  # of the floor alone: what it takes to create them, with nobody who works on them

@@ -47,7 +47,7 @@ def _load(address: str, secret: str, wanted: Wanted) -> float:  # fixed signatur
 
 
 async def _create(address: str, secret: str, *, wanted: Wanted) -> float:
-    one = pb.CreateTaskRequest(type="noop", payload_json=PAYLOAD)
+    one = pb.CreateTaskRequest(type="nothing", payload_json=PAYLOAD)
     request: Any = pb.CreateTasksRequest(tasks=[one] * wanted.batch) if wanted.batch else one
     name = "CreateTasks" if wanted.batch else "CreateTask"
     metadata = (("authorization", f"Bearer {secret}"),)

@@ -234,7 +234,7 @@ async def create(app: rota.Rota, tasks: int) -> Produced:
 
     async def lane() -> None:
         for number in left:
-            await app.submit_many("noop", [PAYLOAD] * number)
+            await app.submit_many("nothing", [PAYLOAD] * number)
 
     began_at, began, spent = time.time(), time.perf_counter(), time.process_time()
     await asyncio.gather(*(lane() for _ in range(LANES)))
@@ -254,6 +254,6 @@ async def _produce_steadily(settings: Mapping[str, Any], rate: float, *, stop: E
         while not stop.is_set():
             due = int((time.perf_counter() - began) * rate) - created
             if due > 0:
-                await app.submit_many("noop", [PAYLOAD] * min(due, BATCH))
+                await app.submit_many("nothing", [PAYLOAD] * min(due, BATCH))
                 created += min(due, BATCH)
             await asyncio.sleep(STEADY_EVERY_S)

@@ -34,7 +34,7 @@ from bench.usage import OthersWatch
 from rota.embedding import EVERY_ROLE
 from rota.infrastructure.event_loop import new_event_loop
 
-STAMP = noop_app.stamp  # its tasks are known once it is imported
+STAMP = noop_app.moment  # its tasks are known once it is imported
 WARM_UP = 20
 LOADED = "under load"
 MOST_MS = {"mariadb + redis": (3.0, 10.0), "embedded": (1.0, None)}  # median, 99th percentile
@@ -61,7 +61,7 @@ async def measure(app: rota.Rota, tasks: int, *, pass_one: Pass | None = None) -
     waits = Waits([], [], [])
     for number in range(tasks + WARM_UP):
         asked_at = time.time()
-        handle = await app.submit("stamp")
+        handle = await app.submit("moment")
         view = await handle.wait("30s")
         seen_at = time.time()
         if view.result is None:

@@ -5,11 +5,11 @@ import time
 import rota
 
 
-@rota.task("noop")
-async def noop(*, to: str = "", subject: str = "", body: str = "") -> None:
+@rota.task("nothing")
+async def nothing(*, to: str = "", subject: str = "", body: str = "") -> None:
     pass
 
 
-@rota.task("stamp")
-async def stamp() -> dict[str, float]:
+@rota.task("moment")
+async def moment() -> dict[str, float]:
     return {"at": time.time()}

@@ -35,7 +35,7 @@ from tests.support.servers.mariadb import MariaDbOptions, MariaDbServer
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer
 
-NOOP = noop_app.noop  # its tasks are known once it is imported
+NOOP = noop_app.nothing  # its tasks are known once it is imported
 BATCH = 500
 LOOK_EVERY_S = 0.1
 MOST_LOOKS = 300
@@ -86,12 +86,12 @@ COMPARED_WITH = "redis+mariadb"
 async def measure(settings: dict[str, Any], tasks: int) -> float:
     settings = {**settings, "worker": {"capacity": 500}, "api": {"port": 0, "grpc_port": 0}}
     async with rota.Rota(settings, roles=("scheduler", "worker")) as app:
-        warm = await app.submit_many("noop", [{}] * 50)
+        warm = await app.submit_many("nothing", [{}] * 50)
         await asyncio.gather(*(handle.wait("60s") for handle in warm))
         begun = time.perf_counter()
         for start in range(0, tasks, BATCH):
-            await app.submit_many("noop", [PAYLOAD] * min(BATCH, tasks - start))
-        last = await app.submit("noop", {})  # of the same priority: it ends last, or nearly so
+            await app.submit_many("nothing", [PAYLOAD] * min(BATCH, tasks - start))
+        last = await app.submit("nothing", {})  # of the same priority: it ends last, or nearly so
         await last.wait("120s")
         for _ in range(MOST_LOOKS):
             if (await app.count()).get(SUCCESS, 0) > tasks + len(warm):
